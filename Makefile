@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS ?= constraints.txt
 INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help compiler constraints servers demo demo-text check test lint types fast unit bench soak kills fuzz chaos clean
+.PHONY: help compiler constraints servers demo demo-text check test lint types fast unit bench perf-check wheels sdist docs soak kills fuzz chaos clean
 
 help:
 	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
@@ -18,8 +18,11 @@ help:
 	@echo "make check   lint, types and the tests that take moments: for the daily loop (under 3 minutes)"
 	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
 	@echo "make constraints  bring the versions that tests run with up to date (make test CONSTRAINTS= runs with the newest)"
-	@echo "make servers install PostgreSQL and MariaDB by apt, as root, for the tests that would be skipped without them"
+	@echo "make servers install PostgreSQL, MariaDB and Chromium by apt, as root, for the tests that would be skipped without them"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
+	@echo "make perf-check  CPU time beside plain NumPy: fails if headrace has become slower, on any machine (seconds)"
+	@echo "make wheels  build a Linux wheel that runs on glibc 2.28 and newer, and the sdist, into dist/ (minutes)"
+	@echo "make docs    build the documentation into site/; warnings are errors"
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
 	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
@@ -34,11 +37,11 @@ compiler:
 	  exit 1; }
 
 servers:
-	@if command -v mariadbd >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
+	@if command -v mariadbd >/dev/null && command -v chromium >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql mariadb-server; } \
-	  || echo "PostgreSQL and MariaDB could not be installed: tests that need them are skipped"; \
-	else echo "PostgreSQL and MariaDB are not installed, and only root can: tests that need them are skipped"; fi
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql mariadb-server chromium; } \
+	  || echo "PostgreSQL, MariaDB and Chromium could not be installed: tests that need them are skipped"; \
+	else echo "PostgreSQL, MariaDB or Chromium are not installed, and only root can: tests that need them are skipped"; fi
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -80,7 +83,7 @@ unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules src/headrace tests
 
 # Folders without the peers (TensorFlow, JAX, Keras), whose import alone takes long.
-FAST := tests/plan tests/ops tests/optimise tests/execute tests/trace tests/io tests/text tests/sources tests/sinks \
+FAST := tests/plan tests/ops tests/optimize tests/execute tests/trace tests/io tests/text tests/sources tests/sinks \
   tests/storage tests/cli tests/test_*.py
 
 bench: $(VENV)/.installed-bench
@@ -98,10 +101,24 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/index.py
+	$(BIN)/python benchmarks/large_runs.py
 	$(BIN)/python benchmarks/cliffs.py
 	$(BIN)/python benchmarks/databases.py
 	$(BIN)/python benchmarks/stores.py
 	$(BIN)/python benchmarks/service.py
+
+perf-check: $(VENV)/.installed-demo
+	$(BIN)/python benchmarks/perf_check.py
+
+wheels: $(VENV)/.installed-wheels sdist
+	$(BIN)/python tools/build_wheels.py --out dist
+	tools/test_wheel.sh dist/headrace-*-manylinux*.whl
+
+sdist: $(VENV)/.installed-wheels
+	$(BIN)/python -c 'from scikit_build_core.build import build_sdist; print(build_sdist("dist"))'
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py tests/cluster/test_cluster_properties.py
@@ -128,6 +145,8 @@ chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.interrupts --moments $(CHAOS_INTERRUPTS)
 	$(BIN)/python -m tests.chaos.dropped --iterators 1000
 	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on all
+	$(BIN)/python -m tests.chaos.trainers --kills 20 --table
+	for backend in torch jax tensorflow; do KERAS_BACKEND=$$backend $(BIN)/python -m tests.chaos.trainers --kills 20 --keras || exit 1; done
 	$(BIN)/python -m tests.chaos.requests --reads $(CHAOS_READS)
 	$(BIN)/python -m tests.chaos.cache --reads $(CHAOS_READS)
 	$(BIN)/python -m tests.chaos.cache --reads $(CHAOS_READS) --meddle
@@ -135,4 +154,4 @@ chaos: $(VENV)/.installed-test
 	for kind in postgresql mysql sqlite duckdb; do $(BIN)/python -m tests.chaos.databases --on $$kind --kills 50 || exit 1; done
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

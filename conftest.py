@@ -1,9 +1,12 @@
 """What all tests and doctests share: names for doctests, a check for leaked threads, failures printed at once."""
 
+import atexit
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 from importlib.util import find_spec
@@ -16,6 +19,9 @@ from headrace.iterator import Iterator
 from headrace.testing import our_threads
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
+if "HEADRACE_TEST_CACHE" not in os.environ:  # tests leave nothing in the user's cache folder, nor do their processes
+    os.environ["HEADRACE_TEST_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="headrace-cache-")
+    atexit.register(shutil.rmtree, os.environ["HEADRACE_TEST_CACHE"], ignore_errors=True)
 
 NEEDS = {"pandas": "pandas", "polars": "polars", "huggingface": "datasets"}
 collect_ignore = [f"src/headrace/sources/{name}.py" for name, library in NEEDS.items() if find_spec(library) is None]

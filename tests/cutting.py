@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from headrace.records.csv import Csv
-from headrace.records.csv_columns import CsvColumn
-from headrace.records.fixed import FixedLength
-from headrace.records.jsonl import JsonLines
-from headrace.records.reader import START, GoodRows, Reader, RecordAt
-from headrace.records.strand import Strand, strand_pieces
-from headrace.records.text import Lines
-from headrace.records.tfrecord import TFRecords
-from headrace.records.webdataset import TarSamples
+from headrace.formats.csv.columns import CsvColumn
+from headrace.formats.csv.format import Csv
+from headrace.formats.fixed.format import FixedLength
+from headrace.formats.jsonl.format import JsonLines
+from headrace.formats.shared.reader import START, GoodRows, Reader, RecordAt
+from headrace.formats.shared.strand import Strand, strand_pieces
+from headrace.formats.text.format import Lines
+from headrace.formats.tfrecord.format import TFRecords
+from headrace.formats.webdataset.format import TarSamples
 
 COLUMNS = (CsvColumn("int32"), CsvColumn("bytes", b""))
 
@@ -54,7 +54,7 @@ def tar(members, form=tarfile.GNU_FORMAT):
 
 
 def cuts(data, form, target, window):
-    """Where the pieces of a file begin, found in windows of about so many bytes."""
+    """Where the pieces of a file begin, found in windows of about this many bytes."""
     raw = np.frombuffer(data, np.uint8)
     found, size = [START], window
     while True:
@@ -75,7 +75,7 @@ def cuts(data, form, target, window):
 
 
 class Reading:
-    """What a reader gives: rows and bad records by their numbers, and where each item of it lies."""
+    """The output of a reader: rows and bad records by number, and the position of each item."""
 
     def __init__(self, path, form, **options):
         self.rows, self.bad, self.places, self.order = {}, {}, {}, []

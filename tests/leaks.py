@@ -22,7 +22,7 @@ class Held(NamedTuple):
 
     @classmethod
     def now(cls, folder=None):
-        """Look, once the iterators that nobody holds are collected and the threads that close them have ended."""
+        """Look, once unreferenced iterators are collected and the threads that close them have ended."""
         gc.collect()
         for thread in threading.enumerate():
             if thread.name == "headrace-reaper":

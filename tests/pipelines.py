@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.distribute.even_shard import EvenShard
 from headrace.execute.state import first_unseeded
-from headrace.ops.even_shard import EvenShard
 from headrace.plan.node import obstacle, walk
 from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
@@ -252,7 +252,7 @@ def _folder():
 
 
 def _table(n, cut):
-    """Chunks of at least 64 rows, since smaller ones are put together; what is looked at lies around a border."""
+    """Chunks of at least 64 rows, because smaller ones are combined; the tested rows are around a boundary."""
     rows = 64 * 2 + n
     table = pa.table(
         {"x": np.arange(rows), "s": [f"row {i}" for i in range(rows)], "l": [[i] * (i % 3) for i in range(rows)]}
@@ -391,6 +391,7 @@ def steps(other):
         st.integers(0, 3).map(lambda n: lambda d: d.repeat(n)),
         st.integers(-1, 9).map(lambda n: lambda d: d.take(n)),
         st.integers(0, 5).map(lambda n: lambda d: d.skip(n)),
+        st.lists(st.integers(0, 9), max_size=4).map(lambda steps: lambda d: d.skip_steps(steps)),
         st.tuples(counts, counts).map(lambda a: lambda d: d.shard(max(a), min(a) - 1)),
         st.lists(st.integers(0, 5), max_size=6).map(
             lambda rows: lambda d: d if obstacle(d._node) or len(d) < 6 else d[rows]
@@ -465,8 +466,12 @@ def steps(other):
         ),
         counts.map(lambda n: lambda d: d.map(_ragged).padded_batch(n)),
         counts.map(lambda n: lambda d: d.map(_ragged).ragged_batch(n)),
-        st.tuples(counts, st.sampled_from(["concat", "first_fit"]), st.sampled_from([None, 7]), counts).map(
+        st.tuples(counts, st.sampled_from(["concat", "first_fit", "best_fit"]), st.sampled_from([None, 7]), counts).map(
             lambda a: lambda d: d.map(_ragged, output_signature=TOKENS).pack(*a[:3], lookahead=a[3])
+        ),
+        counts.map(lambda n: lambda d: d.map(_ragged, output_signature=TOKENS).chunk(n, n // 2)),
+        st.tuples(counts, counts, counts).map(
+            lambda a: lambda d: d.map(_ragged).batch_by_tokens(a[0] + 3, len, sort_window=a[1], group=a[2])
         ),
         counts.map(lambda n: lambda d: d.group_by_window(lambda *a: _total(a) % 3, lambda k, w: w.shuffle(2), n)),
         counts.map(lambda n: lambda d: d.map(_ragged).bucket_by_sequence_length(len, [2, 3], [n, 2, 3])),
@@ -483,6 +488,10 @@ def steps(other):
         st.just(lambda d: d.concatenate(d)),
         st.tuples(other, seeds, st.booleans()).map(lambda a: lambda d: _mixed_in(d, *a)),
         st.just(lambda d: d.shuffle() if _uniform(d) else d),
+        st.just(lambda d: d.split([0.5, 0.5], seed=2)[0]),
+        st.just(
+            lambda d: d.weighted_sample(np.arange(1, len(d) + 1), seed=2) if _uniform(d) and d.cardinality() > 0 else d
+        ),
     )
     return st.one_of(simple, simple, functions, traced, binary)
 

@@ -8,7 +8,7 @@ NO_TEXT = b"\xff\xfe no text"
 
 
 def strings(values, kind=None):
-    """An array of strings whose bytes nobody has checked."""
+    """An array of strings with unchecked bytes."""
     binary = pa.array(values, pa.binary())
     return pa.Array.from_buffers(kind or pa.string(), len(values), binary.buffers())
 
@@ -40,7 +40,7 @@ def damage_group(path, group):
 
 
 def damage_offset(path, array, row, value):
-    """Have a row of an array, as it lies in the file, begin elsewhere."""
+    """Change the offset of a row of an array in its file."""
     _, offsets, *_ = array.buffers()
     raw = offsets.to_pybytes()[: 4 * (len(array) + 1)]
     overwrite(path, path.read_bytes().index(raw) + 4 * row, np.int32(value).tobytes())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import _native
-from headrace.arrow_text import binary, parts, pick_text
+from headrace.columns.arrow_text import binary, parts, pick_text
 
 ROWS = {pa.large_binary(): st.binary(max_size=9), pa.large_string(): st.text(max_size=5)}
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.keys import Seed
+from headrace.core.keys import Seed
+from headrace.indexed.memory import Memory
 from headrace.plan.node import Node, fields_of, walk
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
-from headrace.sources.memory import Memory
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
@@ -49,6 +49,14 @@ def slices(n=20):
 
 def ragged(n=17):
     return D.from_tensor_slices(hr.Ragged.from_rows([np.arange(i % 5) for i in range(n)]))
+
+
+def token_fields(n=17):
+    """Elements with two rows of tokens and one number."""
+    return D.range(n).map(
+        lambda i: {"x": np.arange(i % 5), "y": -np.arange(i % 5), "n": i},
+        output_signature={"x": TOKENS, "y": TOKENS, "n": hr.TensorSpec((), "int64")},
+    )
 
 
 def ragged_results(n=17):
@@ -206,6 +214,14 @@ PIPELINES = {
     "filter": lambda: D.range(30).filter(lambda x: bool(picky(x) % 3)),
     "filter in batches": lambda: streamed(60).filter(lambda x: bool(picky(x) % 3)).batch(4).batch(2),
     "batch": lambda: D.range(20).map(picky).batch(4),
+    "batch by a function": lambda: D.range(20).map(picky).batch(3, collate_fn=lambda rows: np.array(rows).sum()),
+    "split": lambda: slices().split(0.7, seed=3)[0].batch(3),
+    "split of a stream": lambda: streamed().split(0.5, seed=3)[1],
+    "weighted_sample": lambda: slices().weighted_sample(np.arange(len(slices())), 40, seed=3).batch(3),
+    "weighted_sample with failures": lambda: D.range(20).map(picky).weighted_sample(np.ones(20), seed=1),
+    "weighted_sample without replacement": lambda: D.range(20).weighted_sample(
+        np.arange(20), 12, replacement=False, seed=4
+    ),
     "batch of batches": lambda: slices().batch(2).batch(3),
     "batch without remainder": lambda: streamed().batch(3, drop_remainder=True),
     "ragged rows": lambda: D.range(9).map(lambda n: np.arange(n // 2)).batch(2),
@@ -228,6 +244,8 @@ PIPELINES = {
     "repeat nothing": lambda: D.range(0).repeat(),
     "take": lambda: streamed().take(5),
     "skip": lambda: streamed().skip(2).batch(3).skip(1).take(3),
+    "skip_steps": lambda: streamed().skip_steps([0, 3, 4]).batch(3).skip_steps([1, 90]),
+    "skip_steps by number": lambda: D.range(40).map(picky).shuffle(9, 3).skip_steps([0, 5, 6, 38]).repeat(2),
     "shard": lambda: D.range(50).map(picky).shard(4, 3),
     "shard by number": lambda: slices().skip(1).shard(3, 2),
     "zip": lambda: D.zip(D.range(20).map(picky), streamed()),
@@ -286,6 +304,21 @@ PIPELINES = {
     "mix once": lambda: hr.mix({"a": streamed(), "b": D.range(9)}, [2, 1], repeat=False).batch(4),
     "pack": lambda: ragged().pack(4, separator=9),
     "pack to fit": lambda: ragged().shuffle(5).pack(6, "first_fit", lookahead=7, documents=True).batch(2),
+    "pack by best fit": lambda: (
+        token_fields()
+        .shuffle(5, seed=1)
+        .pack(6, "best_fit", {"x": 9, "y": 8}, fields=("x", "y"), lookahead=7, max_documents=3, cu_seqlens=True)
+    ),
+    "pack pairs": lambda: token_fields().pack({"x": 5, "y": 6}, "first_fit", lookahead=5).repeat(2),
+    "pack items": lambda: token_fields().pack(6, fields=["x"], items=["n"], pad=-1).take(9),
+    "chunk": lambda: ragged().chunk(2, 1).shuffle(3, seed=1),
+    "chunk with failures": lambda: D.range(20).map(lambda i: np.arange(picky(i) % 5), output_signature=TOKENS).chunk(2),
+    "chunk fields": lambda: token_fields().chunk(2, fields=["x", "y"]).batch(1),
+    "batch by tokens": lambda: ragged().batch_by_tokens(6, sort_window=5, group=2),
+    "batch by tokens of a field": lambda: token_fields().batch_by_tokens(8, "n", sort_window=5, pad_to_multiple_of=2),
+    "distribute balanced": lambda: token_fields(23).distribute(
+        1, 2, None, "pad", balance="n", cost="quadratic", window=3
+    ),
     "pack with failures": lambda: D.range(20).map(lambda i: np.arange(picky(i) % 5), output_signature=TOKENS).pack(6),
     "ragged": lambda: ragged(),
     "shuffle ragged columns": lambda: ragged().shuffle(4),

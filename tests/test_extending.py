@@ -1,4 +1,4 @@
-"""A package of somebody else's, installed beside headrace, and what the page about it says."""
+"""A third-party package, installed beside headrace, and what the page about it says."""
 
 import json
 import os
@@ -14,8 +14,8 @@ import pytest
 
 import headrace as hr
 from headrace import extend
+from headrace.formats.shared import kinds
 from headrace.plan.marks import OwnMark
-from headrace.records import kinds
 from headrace.testing import check_feed, check_transformation
 
 D = hr.Dataset
@@ -182,7 +182,7 @@ def test_a_mark_of_its_own_keeps_every_bit_and_takes_no_part_of_a_number(added):
     SumMark = import_module("headrace_runs.running_sum").SumMark
     for total in (0.1 + 0.2, float("inf"), -0.0, 5e-324):
         assert str(SumMark.from_json(json.loads(json.dumps(SumMark(total).to_json()))).total) == str(total)
-    with pytest.raises(hr.StateError, match="where a number belongs"):
+    with pytest.raises(hr.StateError, match="in place of a number"):
         SumMark.from_json(["much"])
     with pytest.raises(TypeError):
         SumMark(np.float32(0.5)).to_json()

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import _native
+from headrace.core.keys import ROOT, mix_key
 from headrace.errors import ElementError
-from headrace.keys import ROOT, mix_key
 from headrace.testing import difference, outcomes, reference_outcomes
 from tests.pipelines import indexed
 

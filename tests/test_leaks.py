@@ -108,6 +108,15 @@ READERS = {
     "sqlite": lambda name: D.from_sql(f"sqlite:///{name}", "SELECT * FROM rows"),
     "saved": D.load,
     "index": lambda name: [hr.io.build_index(name)],
+    "text, zstd": lambda name: hr.TextLineDataset(name, compression_type="ZSTD"),
+    "by number": lambda name: hr.TFRecordDataset(name, index=True),
+    "in turn": lambda name: hr.TFRecordDataset([name, name], num_parallel_reads=2),
+    "records on threads": lambda name: hr.TFRecordDataset(name).map(len, num_parallel_calls=2),
+    "tfds": lambda name: hr.tfds.load("rows", split="train", data_dir=name),
+    "catalogue": lambda name: hr.load("rows", split="train", data_dir=name, download=False),
+    "duckdb": lambda name: D.from_sql(f"duckdb:///{name}", "SELECT * FROM rows"),
+    "image": lambda name: D.from_tensor_slices([name]).map(lambda n: hr.image.decode_image(hr.io.read_file(n))),
+    "images of a folder": lambda name: D.from_image_folder(name, (8, 8)),
 }
 
 

@@ -1,4 +1,4 @@
-"""Names that are not here tell where the thing is."""
+"""Missing names come with a suggestion."""
 
 import copy
 import importlib
@@ -42,12 +42,18 @@ D = hr.Dataset
         (lambda: hr.text.as_string, "str(x)"),
         (lambda: hr.text.lowr, "did you mean hr.text.lower?"),
         (lambda: hr.text.decode_jpeg, "it is hr.image.decode_jpeg"),
-        (lambda: hr.feature_column.sequence_numeric_column, "there are no sequence columns"),
+        (lambda: hr.feature_column.sequence_numeric_column, "sequence columns are not supported"),
         (lambda: hr.feature_column.numeric_colum, "did you mean hr.feature_column.numeric_column?"),
         (lambda: hr.tfds.ImageFolder, "from_image_folder"),
         (lambda: hr.tfds.core.GeneratorBasedBuilder, "hr.catalogue.DatasetBuilder"),
         (lambda: hr.preprocessing.Hashin, "did you mean hr.preprocessing.Hashing?"),
         (lambda: hr.tfds.lod, "did you mean hr.tfds.load?"),
+        (lambda: hr.DataLoader, "to_torch()"),
+        (lambda: hr.random_split, "ds.split(0.8, seed=0)"),
+        (lambda: D.range(3).random_split, "ds.split("),
+        (lambda: D.range(3).train_test_split, "ds.split(0.8"),
+        (lambda: D.range(3).set_epoch, "each iter(ds) is the next epoch"),
+        (lambda: D.range(3).state, "it.state()"),
     ],
 )
 def test_a_missing_name_is_answered(look, said):

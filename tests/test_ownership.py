@@ -1,4 +1,4 @@
-"""Whose memory an array is: functions may reuse and write to theirs, and change nobody else's."""
+"""Ownership of arrays: functions may reuse and write to theirs, and change no others."""
 
 import numpy as np
 import pytest

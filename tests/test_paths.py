@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.main import app
-from headrace.paths import local_only
+from headrace.core.paths import local_only
 
 URL = "s3://me:sesame@bucket/x?sig=sesame"
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import _native
-from headrace.keys import Seed, mix_key
-from headrace.random import BlockGenerator, RowGenerator, row_key
+from headrace.core.keys import Seed, mix_key
+from headrace.core.random import BlockGenerator, RowGenerator, row_key
 from headrace.reference import draw
 
 KEY = row_key(Seed(42, explicit=True), 0)

@@ -6,23 +6,25 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
-from headrace.adapters.jax import to_jax
-from headrace.adapters.keras import to_keras
 from headrace.adapters.numpy import as_numpy_iterator
-from headrace.adapters.torch import to_torch
-from headrace.cluster.distribute_over import distribute_over
+from headrace.core.deferred import Deferred, resolves_deferred
+from headrace.distribute.distribute import distribute
 from headrace.errors import ElementError
+from headrace.formats.shared.list_files import list_files
+from headrace.indexed.counter import counter, random
+from headrace.indexed.memory import from_tensor_slices, from_tensors
+from headrace.indexed.range import range
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.names import KnownNames, MissingNameError
 from headrace.ops.batch import batch
-from headrace.ops.bucket import bucket_by_sequence_length
-from headrace.ops.by_number import counted_plan
+from headrace.ops.batch_by_tokens import batch_by_tokens
+from headrace.ops.bucket_by_sequence_length import bucket_by_sequence_length
 from headrace.ops.cache import cache
 from headrace.ops.choose import choose_from_datasets, sample_from_datasets
+from headrace.ops.chunk import chunk
 from headrace.ops.concatenate import concatenate
-from headrace.ops.distribute import distribute
 from headrace.ops.enumerate import enumerate
 from headrace.ops.filter import filter
 from headrace.ops.flat_map import flat_map
@@ -41,61 +43,109 @@ from headrace.ops.rebatch import rebatch
 from headrace.ops.rejection_resample import rejection_resample
 from headrace.ops.repeat import repeat
 from headrace.ops.scan import scan
-from headrace.ops.select import select_rows
 from headrace.ops.shard import shard
-from headrace.ops.shuffle import shuffle
+from headrace.ops.shared.by_number import counted_plan
+from headrace.ops.shared.select import select_rows
+from headrace.ops.shuffle.shuffle import shuffle
 from headrace.ops.skip import skip
+from headrace.ops.skip_steps import skip_steps
 from headrace.ops.snapshot import snapshot
+from headrace.ops.split import split
 from headrace.ops.take import take
 from headrace.ops.take_while import take_while
 from headrace.ops.throttle import throttle
 from headrace.ops.unbatch import unbatch
 from headrace.ops.unique import unique
+from headrace.ops.weighted_sample import weighted_sample
 from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
 from headrace.physical.explain import explanation
 from headrace.plan.cardinality import INFINITE, UNKNOWN
 from headrace.plan.datasets import holds_plans
+from headrace.plan.element import Element
 from headrace.plan.explain import Explanation, plan_lines, plan_table, summary
 from headrace.plan.node import Node, rebuild, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.count import count
-from headrace.sinks.save import save
-from headrace.sinks.statistics import statistics
-from headrace.sinks.to_dask import to_dask
-from headrace.sinks.to_ray import to_ray
 from headrace.sinks.values import apply, get_single_element, reduce
-from headrace.sinks.write_parquet import write_parquet
-from headrace.sinks.write_sql import write_sql
-from headrace.sinks.write_tfds import write_tfds
-from headrace.sinks.write_tfrecord import write_tfrecord
-from headrace.sinks.write_webdataset import write_webdataset
-from headrace.sources.arrow import from_arrow
-from headrace.sources.batches import from_batches
-from headrace.sources.counter import counter, random
-from headrace.sources.engines import from_dask, from_ray
-from headrace.sources.from_csv import from_csv
-from headrace.sources.from_tfrecord import from_tfrecord
 from headrace.sources.generator import from_generator
-from headrace.sources.huggingface import from_huggingface
-from headrace.sources.image_folder import from_image_folder
-from headrace.sources.list_files import list_files
-from headrace.sources.memory import from_tensor_slices, from_tensors
-from headrace.sources.pandas import from_pandas
-from headrace.sources.polars import from_polars
-from headrace.sources.range import range
-from headrace.sources.spark import from_spark
-from headrace.sources.sql.from_sql import from_sql
-from headrace.sources.stored import load
-from headrace.sources.text_folder import from_text_folder
-from headrace.sources.torch import from_torch
 from headrace.trace.function import Function
 from headrace.trace.watching import WatchedFunction
 
+if TYPE_CHECKING:
+    from headrace.adapters.jax import to_jax
+    from headrace.adapters.keras import to_keras
+    from headrace.adapters.torch import to_torch
+    from headrace.cluster.distribute_over import distribute_over
+    from headrace.formats.csv.from_csv import from_csv
+    from headrace.indexed.stored import load
+    from headrace.io.from_tfrecord import from_tfrecord
+    from headrace.observe.debug import debug
+    from headrace.observe.rows import rows_of
+    from headrace.observe.why import headroom_of, why_slow
+    from headrace.sinks.save import save
+    from headrace.sinks.statistics import statistics
+    from headrace.sinks.to_arrow import arrow_c_stream, to_arrow, to_pandas, to_polars
+    from headrace.sinks.to_dask import to_dask
+    from headrace.sinks.to_ray import to_ray
+    from headrace.sinks.write_parquet import write_parquet
+    from headrace.sinks.write_sql import write_sql
+    from headrace.sinks.write_tfrecord import write_tfrecord
+    from headrace.sinks.write_webdataset import write_webdataset
+    from headrace.sources.arrow import from_arrow
+    from headrace.sources.batches import from_batches
+    from headrace.sources.engines import from_dask, from_ray
+    from headrace.sources.huggingface import from_huggingface
+    from headrace.sources.image_folder import from_image_folder
+    from headrace.sources.pandas import from_pandas
+    from headrace.sources.polars import from_polars
+    from headrace.sources.spark import from_spark
+    from headrace.sources.sql.from_sql import from_sql
+    from headrace.sources.text_folder import from_text_folder
+    from headrace.sources.torch import from_torch
+    from headrace.tfds.write_tfds import write_tfds
+else:  # imported when they are first used
+    to_jax = Deferred("headrace.adapters.jax")
+    to_keras = Deferred("headrace.adapters.keras")
+    to_torch = Deferred("headrace.adapters.torch")
+    distribute_over = Deferred("headrace.cluster.distribute_over")
+    debug = Deferred("headrace.observe.debug")
+    rows_of = Deferred("headrace.observe.rows")
+    headroom_of = Deferred("headrace.observe.why", "headroom_of")
+    why_slow = Deferred("headrace.observe.why")
+    save = Deferred("headrace.sinks.save")
+    statistics = Deferred("headrace.sinks.statistics")
+    arrow_c_stream = Deferred("headrace.sinks.to_arrow", "arrow_c_stream")
+    to_arrow = Deferred("headrace.sinks.to_arrow")
+    to_pandas = Deferred("headrace.sinks.to_arrow")
+    to_polars = Deferred("headrace.sinks.to_arrow")
+    to_dask = Deferred("headrace.sinks.to_dask")
+    to_ray = Deferred("headrace.sinks.to_ray")
+    write_parquet = Deferred("headrace.sinks.write_parquet")
+    write_sql = Deferred("headrace.sinks.write_sql")
+    write_tfds = Deferred("headrace.tfds.write_tfds")
+    write_tfrecord = Deferred("headrace.sinks.write_tfrecord")
+    write_webdataset = Deferred("headrace.sinks.write_webdataset")
+    from_arrow = Deferred("headrace.sources.arrow")
+    from_batches = Deferred("headrace.sources.batches")
+    from_dask = Deferred("headrace.sources.engines")
+    from_ray = Deferred("headrace.sources.engines")
+    from_csv = Deferred("headrace.formats.csv.from_csv")
+    from_tfrecord = Deferred("headrace.io.from_tfrecord")
+    from_huggingface = Deferred("headrace.sources.huggingface")
+    from_image_folder = Deferred("headrace.sources.image_folder")
+    from_pandas = Deferred("headrace.sources.pandas")
+    from_polars = Deferred("headrace.sources.polars")
+    from_spark = Deferred("headrace.sources.spark")
+    from_sql = Deferred("headrace.sources.sql.from_sql")
+    load = Deferred("headrace.indexed.stored")
+    from_text_folder = Deferred("headrace.sources.text_folder")
+    from_torch = Deferred("headrace.sources.torch")
+
 
 def _first_spec(node: Node) -> Spec | None:
-    """What the first element tells of the others, None if there is none or it fails. Starts no processes."""
+    """Infer the spec from the first element, None if there is none or it fails. Starts no processes."""
     eager: dict[str, Any] = {"mode": "eager"}
     here = rebuild(node, lambda n: replace(n, **eager) if getattr(n, "mode", None) == "process" else n)
     watcher = None
@@ -112,7 +162,8 @@ def _first_spec(node: Node) -> Spec | None:
 
 
 @holds_plans
-class Dataset(metaclass=KnownNames):
+@resolves_deferred
+class Dataset(Generic[Element], metaclass=KnownNames):
     """A sequence of elements: nested tuples and dicts of arrays. Made by a source, changed by operations, iterated.
 
     Whatever made it, it is one: `isinstance(ds, hr.Dataset)`. Readers such as `hr.TFRecordDataset` are functions.
@@ -153,10 +204,13 @@ class Dataset(metaclass=KnownNames):
     apply = apply
     as_numpy_iterator = as_numpy_iterator
     batch = batch
+    batch_by_tokens = batch_by_tokens
     bucket_by_sequence_length = bucket_by_sequence_length
     cache = cache
+    chunk = chunk
     concatenate = concatenate
     count = count
+    debug = debug
     statistics = statistics
     distribute = distribute
     distribute_over = distribute_over
@@ -165,6 +219,7 @@ class Dataset(metaclass=KnownNames):
     flat_map = flat_map
     get_single_element = get_single_element
     group_by_window = group_by_window
+    headroom = headroom_of
     ignore_errors = ignore_errors
     interleave = interleave
     map = map
@@ -180,22 +235,30 @@ class Dataset(metaclass=KnownNames):
     reduce = reduce
     rejection_resample = rejection_resample
     repeat = repeat
+    rows_of = rows_of
     save = save
     scan = scan
     shard = shard
     shuffle = shuffle
     skip = skip
+    skip_steps = skip_steps
     snapshot = snapshot
+    split = split
     take = take
     take_while = take_while
     throttle = throttle
+    to_arrow = to_arrow
     to_dask = to_dask
     to_jax = to_jax
     to_keras = to_keras
+    to_pandas = to_pandas
+    to_polars = to_polars
     to_ray = to_ray
     to_torch = to_torch
     unbatch = unbatch
     unique = unique
+    weighted_sample = weighted_sample
+    why_slow = why_slow
     window = window
     with_options = with_options
     write_parquet = write_parquet
@@ -205,6 +268,7 @@ class Dataset(metaclass=KnownNames):
     write_webdataset = write_webdataset
 
     __add__ = concatenate
+    __arrow_c_stream__ = arrow_c_stream
     __getitem__ = select_rows
 
     _headrace_component = True
@@ -218,7 +282,7 @@ class Dataset(metaclass=KnownNames):
         self._epochs = Epochs()
 
     def _then(self, operation: Callable[..., Node], *args: Any, name: str | None = None) -> Dataset:
-        """The dataset after one more operation, which remembers the user's line."""
+        """Return the dataset after one more operation, which remembers the user's line."""
         return Dataset(operation(self._node, *args, site=user_site(), name=name))
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
@@ -226,11 +290,14 @@ class Dataset(metaclass=KnownNames):
         def __getattr__(self, name: str) -> Any:
             raise MissingNameError("hr.Dataset", name)
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Element]:
         return self.iterator()
 
-    def iterator(self, state: dict[str, Any] | None = None) -> Iterator:
-        """A new pass, from the start or from a state that an iterator's `state()` gave.
+    def iterator(self, state: dict[str, Any] | None = None) -> Iterator[Element]:
+        """Return a new pass, from the start or from a state that an iterator's `state()` gave.
+
+        Args:
+            state: State returned by an iterator's `state()`.
 
         >>> ds = hr.Dataset.range(10).shuffle(4, seed=1).batch(3)
         >>> with ds.iterator() as it:
@@ -245,7 +312,7 @@ class Dataset(metaclass=KnownNames):
 
     @cached_property
     def _counted(self) -> Node:
-        """The plan with elements found by number, counted where need be."""
+        """Return the plan with elements read by number, counted if necessary."""
         return counted_plan(self._node)
 
     def _iterator(self, settings: Settings, state: dict[str, Any] | None = None) -> Iterator:
@@ -287,7 +354,7 @@ class Dataset(metaclass=KnownNames):
         return list(names)
 
     def cardinality(self) -> int:
-        """How many elements there are, or INFINITE_CARDINALITY, or UNKNOWN_CARDINALITY.
+        """Return the number of elements, or INFINITE_CARDINALITY, or UNKNOWN_CARDINALITY.
 
         >>> hr.Dataset.range(5).repeat().cardinality() == hr.INFINITE_CARDINALITY
         True

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import errno
+import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 
 def what_there_is(name: object, known: Iterable[object]) -> str:
-    """The names there are, the nearest first of all: for errors about one that is not there."""
+    """Return the names there are, the nearest first of all: for errors about one that is not there."""
     names = [str(each) for each in known]
     near = get_close_matches(str(name), names, 1)
-    shown = ", ".join(map(repr, names[:SHOWN])) + (f", … {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    shown = ", ".join(map(repr, names[:MAX_NAMES_SHOWN])) + (
+        f", … {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
+    )
     return (f"did you mean {near[0]!r}? " if near else "") + (f"there are {shown}" if names else "there are none")
 
 
-SHOWN = 30
-"""So many names are listed."""
+MAX_NAMES_SHOWN = 30
+"""How many names are listed."""
 
 
 class HeadraceError(Exception):
@@ -26,18 +30,18 @@ class HeadraceError(Exception):
 
 
 class TransportError(HeadraceError, RuntimeError):
-    """A file could not be read just now: a store did not answer for all that it was asked again, or a disk failed.
+    """A file could not be read just now: a store did not answer despite retries, or a disk failed.
 
-    It is no element's error: `next()` raises it, whatever operations and policies stand between, and the iterator keeps
-    its place: the next `next()`, or a state, goes on exactly there. It is no OSError: who passes over files that cannot
-    be read must not pass over this.
+    It is no element's error: `next()` raises it, whatever operations and policies are between, and the iterator keeps
+    its position: the next `next()`, or a state, continues exactly there. It is no OSError, so that code that skips
+    unreadable files does not skip it.
     """
 
 
 class ElementError(HeadraceError, RuntimeError):
-    """One element could not be made; the iterator goes on with the next one.
+    """One element could not be made; the iterator continues with the next one.
 
-    The original exception is the `__cause__`. A TransportError is none, and raised as it is.
+    The original exception is the `__cause__`. A TransportError is not wrapped.
 
     >>> it = iter(hr.Dataset.range(3).map(lambda x: 6 // (x - 1) if x != 1 else int("one")))
     >>> next(it)
@@ -68,6 +72,7 @@ class ElementError(HeadraceError, RuntimeError):
         self.site = site
         self.provenance = provenance
         self.find_origin: Callable[[], str | None] | None = None
+        self.run_again: Callable[[], Any] | None = None
         what = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
         message = f"{operation} failed on element {ordinal}: {what}" + (f" ({hint})" if hint else "")
         if provenance:
@@ -79,7 +84,7 @@ class ElementError(HeadraceError, RuntimeError):
             self.__cause__ = cause
 
     def __str__(self) -> str:
-        """The message; with the record, if that was found out only when the error was shown."""
+        """Return the message; with the record, if that was found out only when the error was shown."""
         message = str(self.args[0])
         return message if self._told else f"{message}\n  record: {self.provenance}"
 
@@ -88,7 +93,7 @@ class ElementError(HeadraceError, RuntimeError):
         return not self.provenance or f"\n  record: {self.provenance}" in self.args[0]
 
     def copy(self) -> ElementError:
-        """The same error once more, to be raised again without the frames of the first time.
+        """Return the same error once more, to be raised again without the frames of the first time.
 
         The error of a user's function names the record that its row was made of, if that can be found out.
         """
@@ -98,8 +103,38 @@ class ElementError(HeadraceError, RuntimeError):
         made.find_origin = None
         return made
 
+    def replay(self) -> Any:
+        """Call the user's function again on the element that failed, on this thread, with the same random draws.
+
+        Breakpoints and pdb work inside the function. What it raises is raised as it is.
+
+        Returns:
+            What the function returns, if it does not fail this time.
+
+        Raises:
+            HeadraceError: The error did not come from a user's function, or was sent from another process. Use
+                `ds.debug(step)` then.
+
+        >>> it = iter(hr.Dataset.range(3).map(lambda x: [1, 2][x], mode="eager"))
+        >>> try:
+        ...     list(it)
+        ... except hr.ElementError as error:
+        ...     failed = error
+        >>> failed.replay()
+        Traceback (most recent call last):
+            ...
+        IndexError: list index out of range
+        """
+        if self.run_again is None:
+            raise HeadraceError(
+                f"{self.operation} cannot be replayed from this error: it was not raised by a function of yours in "
+                "this process; ds.debug(step=...) makes the element again"
+            )
+        return self.run_again()
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self.args, {**self.__dict__, "find_origin": None}, self.__cause__)
+        alone = {**self.__dict__, "find_origin": None, "run_again": None}
+        return _restore, (type(self), self.args, alone, self.__cause__)
 
 
 def _restore(
@@ -110,6 +145,23 @@ def _restore(
     made.__dict__.update(attributes)
     made.__cause__ = cause
     return made
+
+
+def drop_own_frames(error: BaseException | None) -> None:
+    """Remove the traceback of an error and of its causes if all frames are headrace's own.
+
+    A failure may be kept until its pass ends. Frames refer to the iterator, which could then not be collected.
+    """
+    while error is not None:
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            frames = frames.tb_next
+        if frames is None:
+            error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+_PACKAGE = str(Path(__file__).parent) + os.sep
 
 
 class FileError(ElementError, OSError):
@@ -124,7 +176,7 @@ class FileError(ElementError, OSError):
 
     @classmethod
     def of(cls, cause: OSError, file: str, **where: Any) -> FileError:
-        """Return the error of an element in whose place `file` should have been read; `where` is ElementError's."""
+        """Return the error of an element for which `file` could not be read; `where` is ElementError's."""
         kind = MissingFileError if isinstance(cause, FileNotFoundError) else cls
         kind = ForbiddenFileError if isinstance(cause, PermissionError) else kind
         made = kind(cause.strerror or str(cause) or type(cause).__name__, **where)
@@ -142,7 +194,7 @@ class ForbiddenFileError(FileError, PermissionError):
 
 
 def is_unopenable(error: object) -> bool:
-    """Whether an error says that a file cannot be opened, now or later; not that something in it is wrong."""
+    """Return whether an error says that a file cannot be opened, now or later; not that something in it is wrong."""
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
         return True
     return isinstance(error, OSError) and error.errno in _UNOPENABLE
@@ -166,7 +218,7 @@ def unopened_file(error: BaseException) -> str | None:
 
 
 class PipelineWarning(UserWarning):
-    """A pipeline runs, but loses data or exactness in a way that no error tells."""
+    """A pipeline runs, but loses data or exactness without an error."""
 
 
 _warned: set[Hashable] = set()
@@ -176,18 +228,18 @@ def warn_once(key: Hashable, message: str) -> None:
     """Issue a PipelineWarning, unless this process has issued one with the same `key`."""
     if key in _warned:
         return
-    if len(_warned) >= MOST_WARNED:
+    if len(_warned) >= MAX_REMEMBERED_WARNINGS:
         _warned.clear()
     _warned.add(key)
     warnings.warn(message, PipelineWarning, stacklevel=3)
 
 
-MOST_WARNED = 65_536
-"""Keys of warnings that are remembered."""
+MAX_REMEMBERED_WARNINGS = 65_536
+"""How many keys of warnings are remembered."""
 
 
 class ParseError(HeadraceError, ValueError):
-    """A record does not hold what was asked of it; `row` is its number among those that were parsed together."""
+    """A record does not match its description; `row` is its number among those that were parsed together."""
 
     def __init__(self, what: str, row: int = 0) -> None:
         super().__init__(what)
@@ -203,11 +255,11 @@ class StateError(HeadraceError, ValueError):
 
 
 class ChangeWarning(UserWarning):
-    """A pass runs with other functions or data than before: those of its state, or a global that was assigned anew."""
+    """A pass runs with other functions or data than before: those of its state, or a global that was assigned again."""
 
 
 class SpecError(HeadraceError, TypeError):
-    """Elements or datasets whose structure, dtype or shape do not fit together."""
+    """Elements or datasets whose structures, dtypes or shapes do not match."""
 
 
 class NotIndexableError(HeadraceError, TypeError):
@@ -223,7 +275,7 @@ class WorkerError(HeadraceError, RuntimeError):
 
 
 NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What may happen where a page or a state is believed that says something else than it should."""
+"""Exceptions that a corrupt page or state may cause when it is used."""
 
 _UNOPENABLE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG}
 _PASSING = {
@@ -233,7 +285,7 @@ _PASSING = {
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether it is a fault of the machine or the network, not of the data: another time there may be none."""
+    """Return whether it is a fault of the machine or the network, not of the data: another time there may be none."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, WorkerError | MemoryError | ConnectionError | TimeoutError):
@@ -245,7 +297,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def raise_if_passing(error: BaseException, file: str) -> None:
-    """Raise what a reader of `file` met, if it may pass: the rows are there, and nobody may go on without them."""
+    """Raise a transient error of a reader of `file`: the rows exist, and must not be skipped."""
     if isinstance(error, TransportError):
         raise error
     if not isinstance(error, MemoryError) and may_pass(error):  # a damaged file may ask for more memory than there is

@@ -1,7 +1,7 @@
-"""What a package needs that adds an operation, a source, a kind of column, a format of files or a trainer to headrace.
+"""The interface for packages that add an operation, source, column kind, file format or trainer to headrace.
 
-docs/extending.md shows each, step by step. `headrace.testing.check_transformation` says whether what was added keeps
-headrace's promises.
+docs/extending.md shows each, step by step. `headrace.testing.check_transformation` checks that an addition keeps
+headrace's guarantees.
 """
 
 from __future__ import annotations
@@ -10,31 +10,32 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.adapters.feed import Feed, PlainTarget, Target
-from headrace.block import Block, Failure, Item, concat
 from headrace.columns import Column, Indices, Kind, Notes, column_of, register_kind
+from headrace.columns.block import Block, Failure, Item, concat
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.unchanged_rows import MovedRows, PassThrough, UnchangedRows
+from headrace.formats.shared.format import Bad, Format, ScanHints, ScannedRows, ScanResult
+from headrace.formats.shared.kinds import FileFormat, register_format
+from headrace.formats.shared.many_files import read_files
+from headrace.formats.tables.groups import Groups
+from headrace.indexed.numbered import Numbered, NumberedStream
+from headrace.ops.shared.unchanged_rows import MovedRows, PassThrough, UnchangedRows
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At, Mark, OwnMark
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, Structure, flatten
-from headrace.records.format import Bad, Format, ScanHints, ScannedRows, ScanResult
-from headrace.records.kinds import FileFormat, register_format
 from headrace.reference.base import Place, Row, rows
 from headrace.reference.records import NaiveRecord, Wrong, read_records
-from headrace.sources.files import read_files
-from headrace.sources.numbered import Numbered, NumberedStream
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 __all__ = [
     "END", "INFINITE", "LEAF", "TUNING", "UNKNOWN", "At", "Bad", "Block", "Cardinality", "Column", "Context",
-    "Failure", "Feed", "FileFormat", "Format", "Indices", "Item", "Kind", "Made", "Mark", "MovedRows",
+    "Failure", "Feed", "FileFormat", "Format", "Groups", "Indices", "Item", "Kind", "Made", "Mark", "MovedRows",
     "NaiveRecord", "Node", "Notes", "Numbered", "NumberedStream", "OwnMark", "PassThrough", "Place", "PlainTarget",
     "Row", "ScanHints", "ScanResult", "ScannedRows", "Spec", "Stream", "Structure", "Target", "UnchangedRows",
     "Wrong", "add_operation", "add_source", "column_of", "concat", "fetches", "flatten", "means", "opens",
@@ -54,7 +55,7 @@ def add_operation(ds: Dataset, kind: Callable[..., Node], *args: Any, name: str 
 
 
 def add_source(kind: Callable[..., Node], *args: Any, name: str | None = None) -> Dataset:
-    """A dataset of the rows of `kind(*args)`. To be called by the function that users call."""
+    """Return a dataset of the rows of `kind(*args)`. To be called by the function that users call."""
     return dataset_of(kind(*args, site=user_site(2), name=name))
 
 
@@ -72,9 +73,9 @@ def means(kind: type[Node]) -> Callable[[NaiveRows], NaiveRows]:
 
 
 def reads_naively(kind: type[Format]) -> Callable[[NaiveRead], NaiveRead]:
-    """Say what files of this format hold: `def read(form, data, *, go_on)` yields (value, byte, line) for each record.
+    """Register a naive reader of this format: `def read(form, data, *, go_on)` yields (value, byte, line) per record.
 
-    The value of a bad record is a Wrong, a str that says why. With `go_on`, those behind it are given too.
+    The value of a bad record is a Wrong, a str with the reason. With `go_on`, records after it are yielded too.
     """
 
     def register(read: NaiveRead) -> NaiveRead:

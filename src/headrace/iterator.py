@@ -5,44 +5,64 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Iterator as PythonIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from headrace import _native
-from headrace.block import Block, Failure
 from headrace.columns import read_only
+from headrace.columns.block import Block, Failure
+from headrace.core.closer import Closer
+from headrace.core.deferred import Deferred
+from headrace.core.keys import ROOT, mix_key
+from headrace.distribute.merge_states import marks_among
+from headrace.distribute.mixtures import adopted, is_chain, mixtures_as_json, mixtures_of, rows_given, with_histories
 from headrace.errors import NONSENSE, ElementError, HeadraceError, StateError
 from headrace.execute import changes
 from headrace.execute import state as states
-from headrace.execute.autotune import Tuning
 from headrace.execute.budget import cpus
-from headrace.execute.channel import Cancelled
-from headrace.execute.passes import TRIM_BYTES, Pass
 from headrace.execute.pool import TINY_CUTS, ScanPolicy
-from headrace.execute.starvation import Meter
+from headrace.execute.run import TRIM_BYTES, Pass
+from headrace.execute.stages.autotune import Tuning
+from headrace.execute.stages.channel import Cancelled
+from headrace.execute.stages.starvation import Meter
 from headrace.execute.stats import Stats
-from headrace.execute.stream import CROWD, END, Pulled
-from headrace.ops.calling import Calling
-from headrace.ops.calls import CallStream, One
-from headrace.ops.merge_states import marks_among
-from headrace.ops.with_options import merge_options
+from headrace.execute.stream import ASSUMED_READER_THREADS, END, Pulled
+from headrace.observe.live import register
+from headrace.ops.mix import Mix, shares_of
+from headrace.ops.shared.arguments import integer
+from headrace.ops.shared.calling import Calling
+from headrace.ops.shared.calls import CallStream, One
+from headrace.ops.shared.mix_history import MixSegment
+from headrace.ops.with_options import for_pass, merge_options
 from headrace.physical.lower import NestedPlans, prepare_pass, pulls_blocks
-from headrace.plan.capabilities import ReadsFiles, begin_pass
+from headrace.plan.capabilities import begin_pass
+from headrace.plan.element import Element
 from headrace.plan.explain import summary
 from headrace.plan.marks import START, Mark, Marked, SavedMark
-from headrace.plan.node import Node, rebuild
+from headrace.plan.node import Node
 from headrace.plan.prepared import Prepared
+
+if TYPE_CHECKING:
+    from headrace.observe.recorder import Recorder
+    from headrace.observe.report import html_of, record, report
+    from headrace.observe.why import why_slow_so_far
+else:
+    html_of = Deferred("headrace.observe.report", "html_of")
+    record = Deferred("headrace.observe.report")
+    report = Deferred("headrace.observe.report")
+    why_slow_so_far = Deferred("headrace.observe.why", "why_slow_so_far")
 
 
 @dataclass
 class Epochs:
-    """The home of a dataset's epochs: which comes next, and the seeds that a restored state brought along.
+    """The epochs of a dataset: which comes next, and the seeds that a restored state brought along.
 
-    `told` hears of every change of the first. `sizes` are those of buffers that were chosen while running: the next
+    `told` is called on every change of the first. `sizes` are those of buffers that were chosen while running: the next
     epoch has the same. `widths` are numbers of threads that proved good: the next epoch begins with them.
     """
 
@@ -57,14 +77,19 @@ class Epochs:
         return Epochs, (self.next, self.seeds, None, self.sizes)
 
     def begin(self) -> int:
-        """The number of a new pass."""
+        """Return the number of a new pass."""
         with self.lock:
             number = self.next
             self._set(number + 1)
             return number
 
+    def skip_to(self, number: int) -> None:
+        """Have the next pass be this one."""
+        with self.lock:
+            self._set(number)
+
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on after a restored pass."""
+        """Continue after a restored pass."""
         with self.lock:
             self._set(state["epoch"] + 1)
             self.seeds = state["seeds"]
@@ -78,7 +103,7 @@ class Epochs:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run, where it makes no difference to the rows: for tests and for `headrace.testing`."""
+    """Settings of a run that do not change the rows: for tests and for `headrace.testing`."""
 
     optimise: bool = True
     block_rows: int | None = None
@@ -89,7 +114,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Course:
-    """What a pass runs over: the plan as given and with its seeds, the epoch, and sizes of buffers."""
+    """The input of a pass: the plan as given and with its seeds, the epoch, and sizes of buffers."""
 
     given_plan: Node
     plan: Node
@@ -107,15 +132,18 @@ class Place(NamedTuple):
     over: bool = False
 
     def later(self, rows: int) -> Place:
-        """The position so many rows further on."""
+        """Return the position `rows` rows later."""
         if not rows:
             return self
         mark = self.mark.later(rows) if isinstance(self.mark, Mark) else self.mark
         return self._replace(mark=mark, delivered=self.delivered + rows)
 
 
+_serials = count(1)
+
+
 class Refused(Exception):  # noqa: N818 - not an error of its own
-    """The class of an element did not take its components, when it was put together for the consumer."""
+    """The class of an element rejected its components when it was assembled for the consumer."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -134,8 +162,8 @@ def _fail(error: ElementError) -> Any:
     raise error.copy()
 
 
-class Iterator(_native.Delivery, PythonIterator[Any]):
-    """One pass over a dataset. Use it as a context manager, or let it go: either way nothing stays behind.
+class Iterator(_native.Delivery, PythonIterator[Element]):
+    """One pass over a dataset. Use it as a context manager, or drop it: either way all resources are freed.
 
     >>> it = iter(hr.Dataset.range(4))
     >>> next(it), next(it)
@@ -168,17 +196,21 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
         self._deliver = deliver
         self._lock = threading.RLock()
         self._closed = False
+        self._was_read = False
         self._pid = os.getpid()
         self._moved = 0
         self._whole = False
         self._run: Pass | None = None
         self._in_step: _native.Cursor | None = None
         self._calls: One | None = None
-        self._finalizer: weakref.finalize[[], Iterator] | None = None
+        self._finalizer: Closer | None = None
         self._last_stats = Stats(stages=[])
         self._last_tuning = Tuning(chosen={}, log=[])
         self._meter = meter or Meter()
         self._described: states.Described | None = None
+        self._excluded: tuple[int, ...] = ()
+        self._recorder: Recorder | None = None
+        self._serial = next(_serials)
         plan = for_pass(plan)
         if state is None:
             seeded = states.with_seeds(plan, epochs.seeds) if epochs.seeds else plan
@@ -186,6 +218,7 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
             self._cursor = _at(Place(course, SavedMark(START), 0))
         else:
             self._adopt(state, plan)
+        register(self)
 
     @property
     def _place(self) -> Place:
@@ -205,6 +238,11 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
         course: Course = self._cursor.place.course
         return course
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it was closed, or let go, before it gave anything."""
+        return self._closed and not self._was_read
+
     def __repr__(self) -> str:
         place = self._place
         end = ", closed" if self._closed else ", at its end" if place.over else ""
@@ -213,6 +251,10 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
 
     def __iter__(self) -> Self:
         return self
+
+    if TYPE_CHECKING:  # the native base class has it
+
+        def __next__(self) -> Element: ...
 
     def _failed(self, error: Exception) -> Exception:
         """Return what the consumer gets for an exception that was raised in place of the next element."""
@@ -231,7 +273,7 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
             self._shut()
 
     def _advance(self, cursor: _native.Cursor) -> None:
-        """Read the block after `cursor`, all of whose elements are taken."""
+        """Read the block after `cursor`, whose elements are all taken."""
         with self._lock:
             if self._cursor is not cursor:  # another thread was here first
                 return
@@ -252,6 +294,8 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
         if self._closed or self._cursor.place.over:
             return False
         self._meter.begin_wait()
+        if self._excluded and not self._pass_over_excluded():
+            return False
         item = self._pull()
         if self._calls is None or not isinstance(item, Block):  # else they are made yet
             self._meter.end_wait(self.stats)
@@ -261,18 +305,35 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
         self._enter(self._cursor_of(item))
         return True
 
+    def _pass_over_excluded(self) -> bool:
+        """Move on to the next step that is not excluded; False at the end."""
+        while self._delivered in self._excluded:
+            item = self._pull()
+            if item is END:
+                self._finish()
+                return False
+            self._enter(_at(Place(self._course, item.mark, self._delivered).later(1)))
+        return True
+
+    def _rows_wanted(self) -> int:
+        """How many rows to pull: none beyond the next step that is excluded."""
+        here = self._delivered
+        following = next((step for step in self._excluded if step >= here), None)
+        return self._pace.rows if following is None else min(self._pace.rows, max(1, following - here))
+
     def _finish(self) -> None:
         """Stand at the end."""
         self._enter(_at(self._place._replace(over=True)))
-        self._shut(trim=False)  # the next epoch may want the same memory at once
+        self._shut(trim=False)  # the next epoch may reuse the memory at once
 
     def _enter(self, cursor: _native.Cursor) -> None:
-        """Go on with what was pulled last. The second line is the only one that moves the pass."""
+        """Continue with what was pulled last. Only the last line moves the pass."""
+        self._was_read = True
         self._in_step = cursor
         self._cursor = cursor
 
     def _cursor_of(self, item: Block | Failure) -> _native.Cursor:
-        """The elements of a block; a failure is raised in the place of its element."""
+        """Return the elements of a block; a failure is raised in the place of its element."""
         place = Place(self._course, item.mark, self._delivered)
         if isinstance(item, Failure):
             return _native.Cursor(place, map(_fail, (item.error,)), 1, self._lock)
@@ -286,7 +347,7 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
         return _native.Cursor(place, rows, item.rows, self._lock if runs_python else None)
 
     def _call_later(self, block: Block, one: One) -> PythonIterator[Any]:
-        """Have the function called on each row of a block when somebody asks for it."""
+        """Call the function on each row of a block lazily."""
         assert self._run is not None
         itself = weakref.ref(self)
 
@@ -307,7 +368,7 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
                 run = self._open()
             self._in_step = None
             started = perf_counter_ns()
-            item = run.pull(self._pace.rows)
+            item = run.pull(self._rows_wanted() if self._excluded else self._pace.rows)
             if item is not END:
                 self._pace.observe(item, perf_counter_ns() - started)
             return item
@@ -317,7 +378,7 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
             raise
 
     def _open(self) -> Pass:
-        """Start running at the place where this pass stands; after a fork, in the child, once more."""
+        """Start running at the position of this pass; in a forked child, once more."""
         settings, place = self._settings, self._place
         course = place.course
         begin_pass(course.plan)
@@ -338,21 +399,21 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
         self._run = run
         if self._finalizer is not None:
             self._finalizer.detach()
-        self._finalizer = weakref.finalize(self, run.reap)
+        self._finalizer = Closer(run.reap)
         plan = prepared.plan
         free = self._whole or pulls_blocks(plan) or settings.block_rows
         self._pace = run.pace() if free else _one_by_one
         run.open(context, place.mark.marks())
         calls = run.root.stream
         if free and calls.handed_over:
-            self._pace = run.pace(threads=CROWD)
+            self._pace = run.pace(threads=ASSUMED_READER_THREADS)
         if not self._whole and not settings.with_ids and isinstance(calls, CallStream) and not run.root.holds_rows:
             self._calls = calls.give_as_read()
             self._pace = self._pace if self._calls is None else run.pace()
         return run
 
     def blocks(self) -> PythonIterator[Block]:
-        """What is left of a pass that nobody has read elements of, by blocks: for those who move whole columns."""
+        """Yield the rest of a pass, of which no elements were read, by blocks: for consumers of whole columns."""
         self._whole = True
         while not self._cursor.place.over:
             with self._lock:
@@ -370,17 +431,20 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
             yield item
 
     def state(self) -> dict[str, Any]:
-        """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
-        place = self._place
+        """Return the position of this pass: a small dict of JSON values. Takes microseconds, and nothing is drained."""
+        return self._state_at(self._place)
+
+    def _state_at(self, place: Place) -> dict[str, Any]:
         plan = place.course.plan
         described = self._described
         if described is None or described.plan is not plan:
             changes.warn_of_unkeyed_draws(plan)
             functions = {} if merge_options(plan).on_change == "ignore" else changes.digests(plan)
             seeds = states.drawn_seeds(plan)
-            described = states.Described(plan, states.description(plan), seeds, functions, states.process_of(plan))
+            process, mixtures = states.process_of(plan), tuple(mixtures_as_json(plan))
+            described = states.Described(plan, states.description(plan), seeds, functions, process, mixtures)
             self._described = described
-        return states.make_state(
+        state = states.make_state(
             described,
             place.course.epoch,
             place.delivered,
@@ -388,26 +452,188 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
             over=place.over,
             sizes=place.course.sizes,
         )
+        coming = [step for step in self._excluded if step >= place.delivered]
+        return states.sealed({**state, "exclude": coming}) if coming else state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to a place that `state()` gave, of this iterator or of one over an equal pipeline."""
+        """Go to a place that `state()` gave, of this iterator or of one over an equal pipeline.
+
+        Args:
+            state: State returned by an iterator's `state()`.
+        """
         with self._lock:
             if self._closed:
                 raise HeadraceError("the iterator is closed; make one with ds.iterator(state=...)")
             self._adopt(state, for_pass(self._course.given_plan))
             self._shut()
 
-    def _adopt(self, state: dict[str, Any], plan: Node) -> None:
+    def exclude(self, steps: Iterable[int]) -> None:
+        """Leave out elements that this pass has not delivered yet; all others stay bit for bit what they were.
+
+        Steps keep their numbers: `state()["delivered"]` counts an element that was left out. The state holds the steps
+        that are still to come, so a resumed pass leaves them out too.
+
+        Args:
+            steps: The numbers of the elements in this epoch, counted from 0.
+
+        Raises:
+            ValueError: A step was delivered already.
+
+        >>> it = iter(hr.Dataset.range(5))
+        >>> it.exclude([1, 3])
+        >>> list(it)
+        [np.int64(0), np.int64(2), np.int64(4)]
+        """
+        numbers = {integer("steps", step) for step in steps}
+        with self._lock:
+            place = self._place
+            past = sorted(step for step in numbers if step < place.delivered)
+            if past:
+                raise ValueError(f"exclude: step {past[0]} was delivered already; {place.delivered} is the next")
+            self._excluded = tuple(sorted(numbers.union(self._excluded)))
+            self._cursor.drop()
+            self._cursor = _at(place)
+            self._shut(trim=False)
+
+    def _state_of_step(self, step: int, epoch: int) -> dict[str, Any]:
+        """The state of a pass over `epoch` that has delivered `step` elements; this iterator goes there."""
+        with self._lock:
+            course = replace(self._course, epoch=epoch)
+            self._cursor = _at(Place(course, SavedMark(START), 0))
+            self._shut(trim=False)
+            run = self._open()
+            if run.root.skip(step, replay=True) < step:
+                raise IndexError(f"the dataset ends before step {step}")
+            item = run.pull(1)  # its mark says where each operation stands, not only how many rows to pass over
+            mark = run.mark() if item is END else item.mark
+            self._cursor = _at(Place(course, SavedMark(mark.marks()), step))
+            self._shut()
+            return self.state()
+
+    def _adopt(self, given: dict[str, Any], given_plan: Node) -> None:
+        state, plan, changed = adopted(states.opened(given), given_plan)
         states.check(state, plan)
         marks = marks_among(state, plan)
         changes.compare(state.get("functions", {}), plan, merge_options(plan).on_change)
         seeded = states.with_seeds(plan, state["seeds"])
         self._epochs.restore(state)
         course = Course(plan, seeded, state["epoch"], self._epochs.sizes, resumed=bool(marks))
-        self._cursor = _at(Place(course, SavedMark(marks), state["delivered"], state["over"]))
+        place = Place(course, SavedMark(marks), state["delivered"], state["over"])
+        for number in changed:
+            written = mixtures_of(given_plan)[number].mix.choices
+            place = self._changed(place, number, written.names, written.written)
+        self._cursor = _at(place)
+        self._excluded = tuple(state.get("exclude", ()))
+
+    def set_weights(self, weights: Mapping[str, float], *, mixture: int = 0) -> None:
+        """Change the weights of `hr.mix` from the next element on; the rest of its schedule is dropped.
+
+        Rows that were read ahead are drawn anew. Operations after the mixture that hold rows (shuffle, pack, windows)
+        give these out first. In a run of several processes, call it in all of them after the same step. The weights are
+        part of the state from here on.
+
+        Args:
+            weights: The weight of each source, by name; 0 leaves a source out.
+            mixture: Which mixture of the plan, if it has several, in the order in which they are read.
+
+        Raises:
+            ValueError: The plan has no such mixture, or the names are others.
+
+        >>> ds = hr.mix({"a": hr.Dataset.range(100), "b": hr.Dataset.range(-100, 0)}, {"a": 1, "b": 0}, seed=1)
+        >>> it = iter(ds)
+        >>> [int(next(it)) for _ in range(3)]
+        [0, 1, 2]
+        >>> it.set_weights({"a": 0, "b": 1})
+        >>> [int(next(it)) for _ in range(3)]
+        [-100, -99, -98]
+        """
+        with self._lock:
+            place = self._place
+            found = mixtures_of(place.course.plan)
+            if not 0 <= mixture < len(found):
+                raise ValueError(f"set_weights: the plan has {len(found)} mixtures (hr.mix), not a number {mixture}")
+            names = found[mixture].names
+            segment = MixSegment(0, names, shares_of(names, weights))
+            place = self._changed(place, mixture, names, (segment,))
+            self._shut()
+            self._cursor = _at(place)
+
+    def mixture_report(self, *, mixture: int = 0) -> dict[str, dict[str, Any]]:
+        """Say how many rows of each source of a mixture came so far, and in which epoch it stands.
+
+        Args:
+            mixture: Which mixture of the plan, if it has several.
+
+        Returns:
+            By the name of the source: `rows`, and `epochs`, the number of times it was read through (None if its length
+            is not known). A source that is gone is there too.
+
+        >>> ds = hr.mix({"a": hr.Dataset.range(8), "b": hr.Dataset.range(100)}, {"a": 1, "b": 3}, seed=1).batch(64)
+        >>> it = iter(ds)
+        >>> _ = next(it)
+        >>> it.mixture_report()
+        {'a': {'rows': 14, 'epochs': 1}, 'b': {'rows': 50, 'epochs': 0}}
+        """
+        with self._lock:
+            place = self._place
+            found = mixtures_of(place.course.plan)
+            if not 0 <= mixture < len(found):
+                raise ValueError(f"mixture_report: the plan has {len(found)} mixtures (hr.mix), not a number {mixture}")
+            mix = found[mixture].mix
+            rows, exact = self._rows_of_mixture(place, mixture)
+            if not exact and not is_chain(place.course.plan, mix):
+                raise HeadraceError("mixture_report: the mixture is one of several inputs, or repeated; read it alone")
+            counts = mix.choices.history.counts(rows, self._mixture_key(place, mix))
+            return {name: {"rows": n, "epochs": mix.epochs(name, n)} for name, n in sorted(counts.items())}
+
+    def _mixture_key(self, place: Place, mix: Mix) -> int:
+        """The key of the draws of a mixture."""
+        root = mix_key(ROOT, 0, place.course.epoch) if place.course.epoch else ROOT
+        return mix.choices.seed.key(mix_key(root, mix.places[-1]) if mix.places[-1] else root)
+
+    def _changed(self, place: Place, number: int, names: tuple[str, ...], segments: tuple[MixSegment, ...]) -> Place:
+        """The same place, with other weights of a mixture from the next row on that it draws."""
+        mix = mixtures_of(place.course.plan)[number].mix
+        rows, exact = self._rows_of_mixture(place, number)
+        now = max((segment for segment in segments if segment.start <= rows), key=lambda segment: segment.start)
+        later = tuple(segment for segment in segments if segment.start > rows)
+        first = MixSegment(rows, names, now.weights)
+        history = mix.choices.history
+        changed = history.changed(rows, (first, *later), self._mixture_key(place, mix), forget=exact)
+        course = place.course
+
+        def change(plan: Node) -> Node:
+            return with_histories(plan, lambda each, _: changed if each == number else None)
+
+        course = replace(course, given_plan=change(course.given_plan), plan=change(course.plan))
+        return place._replace(course=course)
+
+    def _rows_of_mixture(self, place: Place, number: int) -> tuple[int, bool]:
+        """How many rows a mixture has drawn for what was delivered, and whether none of them will be drawn again.
+
+        If operations hold rows, the pass is opened at its place, in single rows, to learn how many they hold. One more
+        counts as drawn: a part of it may have been used.
+        """
+        plan = place.course.plan
+        mix = mixtures_of(plan)[number]
+        rows = rows_given(plan, mix.mix, place.mark.marks(), place.delivered)
+        if rows is not None:
+            return rows, True
+        run = Pass(Prepared.of, block_rows=1, options=merge_options(plan), sizes=place.course.sizes)
+        try:
+            run.open(run.context(Prepared.of(plan)).epoch(place.course.epoch), place.mark.marks())
+            found = run.root.ordinals().get(mix.number)
+        finally:
+            run.close()
+        if found is None:
+            raise HeadraceError(
+                "it is not known how far the mixture was read: an operation after it looks for its rows by number. Put "
+                'the mixture after that operation, or restore a state with hr.mix(..., on_change="adopt")'
+            )
+        return found + 1, False
 
     def stats(self) -> Stats:
-        """What each stage has done so far: rows, blocks, bytes, busy and waiting seconds. Prints as a table.
+        """Return statistics of each stage: rows, blocks, bytes, busy and waiting seconds. Prints as a table.
 
         `stats()["starvation"]` says how long the consumer waited for data, and how long it was busy with them;
         `stats()["memory"]` how many bytes of large arrays this process holds (`in_use`), keeps for the next ones
@@ -424,7 +650,7 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
         return Stats(epoch=self._course.epoch, delivered=self._delivered, stages=stages)
 
     def tuning(self) -> Tuning:
-        """What AUTOTUNE has chosen so far, stage by stage, and why; `ds.with_options(frozen=...)` repeats it.
+        """Return what AUTOTUNE has chosen so far, stage by stage, and why; `ds.with_options(frozen=...)` repeats it.
 
         >>> it = iter(hr.Dataset.range(10).map(lambda x: int(x) + 1, num_parallel_calls=hr.AUTOTUNE, mode="eager"))
         >>> _ = list(it)
@@ -435,9 +661,16 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
             self._last_tuning = self._run.tuner.report()
         return self._last_tuning
 
+    why_slow = why_slow_so_far
+    record = record
+    report = report
+    _repr_html_ = html_of
+
     def close(self) -> None:
         """End the pass and free all it holds, as soon as the user call in flight returns."""
         self._closed = True
+        if self._recorder is not None:
+            self._recorder.close()
         run = self._run
         if self._pid != os.getpid():
             return  # what is open belongs to the process this one was forked from
@@ -446,14 +679,14 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
             return
         run.cancel()
         if threading.get_ident() in run.threads:
-            return  # a user's function on one of our own threads: whoever pulls closes
+            return  # a user's function on one of our own threads: the consumer closes
         inside = self._lock._is_owned()  # type: ignore[attr-defined]
         with self._lock:
             if not (inside and self._in_step is None):  # else a user's function inside our own pull: that one closes
                 self._shut()
 
     def abandon(self) -> None:
-        """Close as if nobody held this iterator any more, from wherever the collector may run; its state stays."""
+        """Close as if this iterator were unreferenced, safely for the garbage collector; its state stays."""
         self._closed = True
         self._cursor.drop()
         if self._finalizer is not None:
@@ -462,7 +695,7 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
         self._run = None
 
     def _trim(self) -> None:
-        """Give memory back to the system, where enough was moved to be worth it."""
+        """Return memory to the system, if enough was moved to be worth it."""
         moved, self._moved = self._moved, 0
         if moved > TRIM_BYTES:
             _native.release_memory()
@@ -492,18 +725,12 @@ class Iterator(_native.Delivery, PythonIterator[Any]):
 
 
 def _at(place: Place) -> _native.Cursor:
-    """A position with nothing read yet."""
+    """Return a position with nothing read yet."""
     return _native.Cursor(place, None, 0)
 
 
-def for_pass(plan: Node) -> Node:
-    """The plan of one pass, which learns of its files by itself."""
-    options = merge_options(plan)
-    return rebuild(plan, lambda node: node.for_pass(options) if isinstance(node, ReadsFiles) else node)
-
-
 class _OneByOne:
-    """The pace of a plan in which somebody may watch rows being made: no row before it is begin_wait for."""
+    """The pace of a plan whose rows can be observed while they are made: no row is made before it is requested."""
 
     rows = 1
 

@@ -1,4 +1,4 @@
-"""Names that people look for: where the thing is, or why it is not here.
+"""Names that users look for: the equivalent here, or why there is none.
 
 `hr.experimental.unbatch`, `hr.data.Dataset`, `hr.Dataset.from_list`: code that was written for tf.data, and first
 guesses, get an answer. The tables of tf.data's names are checked against the installed TensorFlow.
@@ -6,6 +6,7 @@ guesses, get an answer. The tables of tf.data's names are checked against the in
 
 from __future__ import annotations
 
+import sys
 from difflib import get_close_matches
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ ANOTHER_NAME = {
     "experimental.save": "Dataset.save",
     "experimental.snapshot": "Dataset.snapshot",
 }
-"""Where tf.data's names are now."""
+"""The present names of tf.data's names."""
 
 THE_SAME = {
     "strings": "text",
@@ -44,7 +45,7 @@ THE_SAME = {
     "io.is_jpeg": "image.is_jpeg",
     "experimental.RandomDataset": "Dataset.random",
 }
-"""Names that stand for the same thing under another one."""
+"""Aliases."""
 
 APPLIED = {
     "experimental.bucket_by_sequence_length": "bucket_by_sequence_length",
@@ -66,28 +67,28 @@ NOT_YET = {
         "experimental.parse_example_dataset",
     ],
 }
-"""Names of tf.data, and parameters of names, that are still to come, by topic."""
+"""Names of tf.data, and parameters, that are not implemented yet, by topic."""
 
 UNTIL_THEN = {
-    "experimental.make_batched_features_dataset": "hr.TFRecordDataset(files).batch(n).map(parse) says it",
-    "experimental.parse_example_dataset": "map with hr.io.parse_example says it",
+    "experimental.make_batched_features_dataset": "use hr.TFRecordDataset(files).batch(n).map(parse)",
+    "experimental.parse_example_dataset": "use map with hr.io.parse_example",
 }
 
-GRAPH = "it is about TensorFlow's graphs and their variants"
-DEVICE = "it is about TensorFlow's devices: ds.to_torch(device=...), ds.to_jax()"
-SERVICE = "it is about TensorFlow's data service and its strategies: here ds.distribute_over(hr.cluster.local(4))"
-TUNING = "one option, cpu_budget or ram_budget, says it"
-OBSOLETE = "it is obsolete in tf.data: write the two operations"
-NO_SPARSE = "there are no sparse tensors"
-NEXT = "next(it, default) says it"
-SEQUENCES = "there are no sequence columns: ragged features, and hr.preprocessing's layers for them, say it"
-TABLES = "it is about TensorFlow's lookup tables: a dict does it"
+GRAPH = "it belongs to TensorFlow's graphs"
+DEVICE = "use ds.to_torch(device=...) or ds.to_jax()"
+SERVICE = "it belongs to TensorFlow's data service: use ds.distribute_over(hr.cluster.local(4)) or ds.distribute()"
+TUNING = "use hr.Options(cpu_budget=..., ram_budget=...)"
+OBSOLETE = "it is deprecated in tf.data: write the two operations"
+NO_SPARSE = "sparse tensors are not supported: use ragged_batch or padded_batch"
+NEXT = "use next(it, default)"
+SEQUENCES = "sequence columns are not supported: use ragged features with the layers of hr.preprocessing"
+TABLES = "use a dict, or hr.text.Vocabulary"
 
 NOT_HERE = {
     "Dataset.fingerprint": GRAPH,
     "Dataset.sparse_batch": NO_SPARSE,
     "Iterator.get_next_as_optional": NEXT,
-    "IteratorSpec": "an iterator is no component of an element",
+    "IteratorSpec": "an iterator cannot be a component of an element",
     "ThreadingOptions": TUNING,
     "experimental.AutoShardPolicy": SERVICE,
     "experimental.AutotuneAlgorithm": TUNING,
@@ -95,13 +96,13 @@ NOT_HERE = {
     "experimental.DatasetInitializer": GRAPH,
     "experimental.DistributeOptions": SERVICE,
     "experimental.ExternalStatePolicy": GRAPH,
-    "experimental.OptimizationOptions": "the optimiser changes nothing that can be seen",
+    "experimental.OptimizationOptions": "not needed: optimizations never change results",
     "experimental.Optional": NEXT,
-    "experimental.Reducer": "group_by_window or scan says it",
+    "experimental.Reducer": "use group_by_window or scan",
     "experimental.SHARD_HINT": SERVICE,
     "experimental.ServiceOptions": SERVICE,
     "experimental.ThreadingOptions": TUNING,
-    "experimental.assert_cardinality": "it is a promise that nobody checks before the end",
+    "experimental.assert_cardinality": "not needed: cardinality is computed",
     "experimental.copy_to_device": DEVICE,
     "experimental.dense_to_sparse_batch": NO_SPARSE,
     "experimental.distributed_save": SERVICE,
@@ -109,9 +110,9 @@ NOT_HERE = {
     "experimental.from_variant": GRAPH,
     "experimental.get_model_proto": GRAPH,
     "experimental.get_next_as_optional": NEXT,
-    "experimental.group_by_reducer": "group_by_window or scan says it",
+    "experimental.group_by_reducer": "use group_by_window or scan",
     "experimental.index_table_from_dataset": TABLES,
-    "experimental.make_saveable_from_iterator": "it.state() says it",
+    "experimental.make_saveable_from_iterator": "use it.state()",
     "experimental.map_and_batch": OBSOLETE,
     "experimental.pad_to_cardinality": SERVICE,
     "experimental.prefetch_to_device": DEVICE,
@@ -125,6 +126,21 @@ NOT_HERE = {
 GUESSES = {
     "data": "tf.data's names stand in hr itself: hr.Dataset, not hr.data.Dataset",
     "lookup": "it is hr.text.Vocabulary, or hr.preprocessing.StringLookup",
+    "DataLoader": "a dataset is its own loader: ds.shuffle().batch(n).to_torch() is iterated in its place",
+    "random_split": "it is train, test = ds.split(0.8, seed=0)",
+    "train_test_split": "it is train, test = ds.split(0.8, seed=0)",
+    "Dataset.random_split": "it is ds.split([0.8, 0.2], seed=0)",
+    "Dataset.train_test_split": "it is train, test = ds.split(0.8, seed=0)",
+    "Dataset.set_epoch": "nothing is needed: each iter(ds) is the next epoch, and states hold it",
+    "Dataset.state": "a state is that of a pass: it = iter(ds), it.state(), and ds.iterator(state=state) goes on there",
+    "Dataset.state_dict": "a state is that of a pass: it = iter(ds), it.state(); ds.to_torch() has state_dict()",
+    "Dataset.load_state_dict": "ds.iterator(state=state) goes on from a state; ds.to_torch() has load_state_dict()",
+    "Dataset.collate_fn": "it is ds.batch(n, collate_fn=...)",
+    "Dataset.sampler": "it is ds.shuffle(), ds.weighted_sample(weights) or ds[[3, 1, 4]]",
+    "WeightedRandomSampler": "it is ds.weighted_sample(weights)",
+    "DistributedSampler": "it is ds.distribute(), which knows rank and world size",
+    "Subset": "it is ds[[3, 1, 4]]",
+    "ConcatDataset": "it is ds.concatenate(other), or ds + other",
     "Dataset.describe": "it is ds.statistics()",
     "Dataset.from_dict": "hr.Dataset.from_tensor_slices takes a dict of arrays",
     "Dataset.from_json": "it is hr.JsonLinesDataset",
@@ -135,12 +151,12 @@ GUESSES = {
     "Dataset.from_tensor": "hr.Dataset.from_tensors is of one element, from_tensor_slices of the rows of arrays",
     "Dataset.head": "it is ds.take(n)",
     "Dataset.as_numpy": "it is ds.as_numpy_iterator()",
-    "Dataset.make_initializable_iterator": "iter(ds) says it",
-    "Dataset.make_one_shot_iterator": "iter(ds) says it",
+    "Dataset.make_initializable_iterator": "use iter(ds)",
+    "Dataset.make_one_shot_iterator": "use iter(ds)",
     "Dataset.numpy": "it is ds.as_numpy_iterator()",
     "Dataset.output_shapes": "it is ds.element_spec",
     "Dataset.output_types": "it is ds.element_spec",
-    "Dataset.to_list": "list(ds) says it",
+    "Dataset.to_list": "use list(ds)",
     "Dataset.to_numpy": "ds.as_numpy_iterator() gives arrays, ds.batch(n).get_single_element() all at once",
     "io.TFRecordOptions": "hr.io.TFRecordWriter(path, compression_type) takes it",
     "io.match_filenames_once": "it is hr.io.matching_files, or hr.Dataset.list_files",
@@ -148,30 +164,100 @@ GUESSES = {
     "io.decode_proto": "protobuf's own classes parse messages, in map",
     "io.parse_example_v2": "it is hr.io.parse_example",
     "io.serialize_sparse": "it is hr.io.serialize_tensor, of an array or the parts of an hr.io.Sparse",
-    "io.decode_base64": "base64.urlsafe_b64decode says it, in map",
-    "io.encode_base64": "base64.urlsafe_b64encode says it, in map",
+    "io.decode_base64": "use base64.urlsafe_b64decode, in map",
+    "io.encode_base64": "use base64.urlsafe_b64encode, in map",
     "io.encode_proto": "protobuf's own classes serialize messages, in map",
+    "io.deserialize_many_sparse": NO_SPARSE,
+    "io.serialize_many_sparse": NO_SPARSE,
+    "io.write_graph": GRAPH,
+    "io.gfile.get_registered_schemes": "fsspec.available_protocols() says it",
     "io.decode_wav": "soundfile or scipy.io.wavfile reads sound, in map",
     "image.decode_gif": "hr.image.decode_image gives the first frame of a GIF",
     "image.draw_bounding_boxes": "PIL.ImageDraw draws boxes",
     "image.sample_distorted_bounding_box": "it is hr.image.random_resized_crop",
     "image.stateless_sample_distorted_bounding_box": "it is hr.image.random_resized_crop",
-    "image.adjust_jpeg_quality": "hr.image.decode_jpeg(hr.image.encode_jpeg(image, quality)) says it",
-    "image.random_jpeg_quality": "hr.image.decode_jpeg(hr.image.encode_jpeg(image, quality)) says it, in random_map",
-    "image.yuv_to_rgb": "cv2.cvtColor says it, in map",
-    "image.rgb_to_yuv": "cv2.cvtColor says it, in map",
-    "image.combined_non_max_suppression": "torchvision.ops.batched_nms says it",
-    "image.extract_patches": "np.lib.stride_tricks.sliding_window_view says it",
+    "image.adjust_jpeg_quality": "use hr.image.decode_jpeg(hr.image.encode_jpeg(image, quality))",
+    "image.random_jpeg_quality": "use hr.image.decode_jpeg(hr.image.encode_jpeg(image, quality)), in random_map",
+    "image.yuv_to_rgb": "use cv2.cvtColor, in map",
+    "image.rgb_to_yuv": "use cv2.cvtColor, in map",
+    "image.combined_non_max_suppression": "use torchvision.ops.batched_nms",
+    "image.extract_patches": "use np.lib.stride_tricks.sliding_window_view",
     "image.extract_glimpse": "it is hr.image.crop_to_bounding_box",
-    "image.image_gradients": "np.diff says it",
-    "image.sobel_edges": "cv2.Sobel says it, in map",
-    "image.total_variation": "np.abs(np.diff(image, axis)).sum() says it",
+    "image.image_gradients": "use np.diff",
+    "image.sobel_edges": "use cv2.Sobel, in map",
+    "image.total_variation": "use np.abs(np.diff(image, axis)).sum()",
     "image.ssim_multiscale": "skimage.metrics has measures of images",
     **{
         f"tfds.core.{what}": "hr.catalogue.DatasetBuilder, or hr.dataset, makes datasets"
         for what in ("GeneratorBasedBuilder", "BeamBasedBuilder", "BuilderConfig", "Metadata", "MetadataDict")
     },
-    "tfds.core.SplitGenerator": "hr.catalogue.DatasetBuilder, or hr.dataset, makes datasets",
+    **{
+        f"tfds.core.{what}": "hr.catalogue.DatasetBuilder, or hr.dataset, makes datasets"
+        for what in ("SplitGenerator", "BeamMetadataDict", "ExampleSerializer", "ExampleWriter", "SequentialWriter")
+    },
+    **{
+        f"tfds.core.{what}": "hr.catalogue.add(folder) has hr.load find the datasets in it"
+        for what in ("add_data_dir", "add_dataset_builder_provider", "DatasetCollectionLoader")
+    },
+    "tfds.core.benchmark": "ds.statistics() and it.stats() tell what a pass took",
+    "tfds.core.BenchmarkResult": "ds.statistics() and it.stats() tell what a pass took",
+    "tfds.core.DatasetIdentity": "builder.info has name, config and version",
+    "tfds.core.DatasetNotFoundError": "hr.load raises a FileNotFoundError",
+    "tfds.core.Experiment": "versions have no experiments here",
+    "tfds.core.FileFormat": 'write_tfds(file_format="tfrecord") takes a str',
+    "tfds.core.Path": "pathlib.Path, or a str with a URL",
+    "tfds.core.Permissions": "os.umask says it",
+    "tfds.core.ShardedFileTemplate": "builder.info.splits[name].filenames lists files",
+    "tfds.core.SplitDict": "builder.info.splits is a dict",
+    "tfds.core.as_path": "pathlib.Path, or a str with a URL",
+    "tfds.core.gcs_path": '"gs://tfds-data/" + path says it',
+    "tfds.core.tfds_path": "datasets here need no files of TFDS's package",
+    **{
+        f"tfds.{family}": "hr.load(name) loads a dataset by its name, hr.catalogue.search finds one"
+        for family in (
+            "audio",
+            "d4rl",
+            "datasets",
+            "graphs",
+            "image_classification",
+            "nearest_neighbors",
+            "object_detection",
+            "question_answering",
+            "ranking",
+            "recommendation",
+            "rl_unplugged",
+            "rlds",
+            "robomimic",
+            "robotics",
+            "structured",
+            "summarization",
+            "text",
+            "text_simplification",
+            "time_series",
+            "translate",
+            "video",
+            "vision_language",
+        )
+    },
+    "tfds.GenerateMode": "it is hr.tfds.download.GenerateMode",
+    "tfds.dataset_collection": "load the datasets of a collection one by one",
+    "tfds.list_dataset_collections": "load the datasets of a collection one by one",
+    "tfds.show_statistics": "it is ds.statistics()",
+    "tfds.decode.Decoder": "it is hr.tfds.decode.make_decoder",
+    "tfds.decode.DeserializeMethod": "records are read as they are by hr.TFRecordDataset",
+    "tfds.download.ComputeStatsMode": "it is ds.statistics()",
+    "tfds.download.DownloadError": "it is hr.StorageError",
+    "tfds.download.ExtractMethod": "zipfile and tarfile extract archives in a builder",
+    "tfds.download.DownloadManager": "hr.dataset(sources={...}) names the files of a builder",
+    "tfds.download.Resource": "it is hr.catalogue.SourceFile",
+    "tfds.download.add_checksums_dir": "hr.catalogue.SourceFile(url, sha256=...) has the checksum",
+    "tfds.download.iter_archive": "zipfile and tarfile read archives in a builder",
+    "tfds.download.validate_checksums_path": "hr.catalogue.SourceFile(url, sha256=...) has the checksum",
+    "tfds.features.BBox": "boxes are arrays of four numbers: ymin, xmin, ymax, xmax",
+    "tfds.features.Documentation": "descriptions of features are not kept",
+    "tfds.features.DocArg": "descriptions of features are not kept",
+    "tfds.features.Encoding": 'hr.tfds.features.Tensor(encoding="zlib") takes a str',
+    "tfds.features.TensorInfo": "it is hr.TensorSpec",
     "tfds.core.lazy_imports": "import the package itself",
     "tfds.core.Split": "it is hr.tfds.Split",
     "tfds.show_examples": "matplotlib shows images: plt.imshow(ds[0]['image'])",
@@ -195,13 +281,25 @@ GUESSES = {
     "numpy_function": "functions of map are plain Python already: remove it",
     "function": "functions of map need no decorator: remove it",
     "train": "it is hr.io.Example",
-    "text.as_string": "str(x) or an f-string says it",
-    "text.format": "str.format or an f-string says it",
+    "text.as_string": "use str(x) or an f-string",
+    "text.format": "use str.format or an f-string",
     "text.to_hash_bucket": "hr.text.to_hash_bucket_fast has another hash, the same on every machine",
     "text.to_hash_bucket_strong": "hr.text.to_hash_bucket_fast has another hash, the same on every machine",
-    "text.unicode_encode": '"".join(map(chr, codes)).encode() says it',
-    "text.unicode_transcode": "data.decode(one).encode(other) says it",
-    "image.non_max_suppression": "torchvision.ops.nms says it",
+    "text.unicode_decode_with_offsets": "it is hr.text.unicode_decode; np.cumsum of lengths gives the offsets",
+    "text.unicode_split_with_offsets": "it is hr.text.unicode_split; np.cumsum of lengths gives the offsets",
+    "text.unsorted_segment_join": "it is about batches: group_by_window, then hr.text.reduce_join",
+    "text.unicode_encode": 'use "".join(map(chr, codes)).encode()',
+    "text.unicode_transcode": "use data.decode(one).encode(other)",
+    **{
+        f"image.{what}": "use torchvision.ops.nms and torchvision.ops.box_iou"
+        for what in (
+            "non_max_suppression",
+            "non_max_suppression_overlaps",
+            "non_max_suppression_padded",
+            "non_max_suppression_with_scores",
+            "generate_bounding_box_proposals",
+        )
+    },
     "feature_column.input_layer": "it is hr.feature_column.DenseFeatures",
     "feature_column.linear_model": "hr.feature_column.DenseFeatures gives what a linear layer takes",
     "feature_column.shared_embedding_columns": "it is hr.feature_column.shared_embeddings",
@@ -211,7 +309,7 @@ GUESSES = {
         for what in ("hash_bucket", "identity", "vocabulary_file", "vocabulary_list")
     },
 }
-"""What else people look for."""
+"""Other names that users may try."""
 
 
 HOMES = ("hr.io", "hr.image", "hr.text", "hr.feature_column", "hr.preprocessing", "hr.tfds")
@@ -219,7 +317,7 @@ HOMES = ("hr.io", "hr.image", "hr.text", "hr.feature_column", "hr.preprocessing"
 
 
 class MissingNameError(AttributeError):
-    """No such name in `home`, and what to write instead: found out when somebody reads it, since many only ask."""
+    """No such name in `home`, with a suggestion that is computed lazily, because many callers only probe."""
 
     def __init__(self, home: str, name: str) -> None:
         super().__init__(home, name)
@@ -246,8 +344,13 @@ def _hint(path: str, home: str, name: str) -> str:
     return f"dir({home}) shows what there is"
 
 
+def _package() -> Any:
+    """Return `headrace` itself, which is imported before any of its names is looked up."""
+    return sys.modules["headrace"]
+
+
 def _names(home: str) -> list[str]:
-    import headrace
+    headrace = _package()
 
     if home == "hr.Dataset":
         return [name for name in dir(headrace.Dataset) if not name.startswith("_")]
@@ -258,9 +361,11 @@ def _names(home: str) -> list[str]:
 
 
 def found(home: str, name: str) -> Any:
-    """What stands in `home` for a name of TensorFlow's; raises a MissingNameError that says what to write instead."""
+    """Return what stands in `home` for a name of TensorFlow's; raises a MissingNameError that says what to write
+    instead.
+    """
     path = f"{home}.{name}".removeprefix("hr.")
-    import headrace
+    headrace = _package()
 
     if path in THE_SAME:
         return reduce(getattr, THE_SAME[path].split("."), headrace)
@@ -270,7 +375,7 @@ def found(home: str, name: str) -> Any:
 
 
 def _for_apply(operation: str) -> Any:
-    """A function whose result `ds.apply` takes."""
+    """Return a function whose result `ds.apply` takes."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
         return lambda ds: getattr(ds, operation)(*args, **kwargs)
@@ -280,7 +385,7 @@ def _for_apply(operation: str) -> Any:
 
 
 class Experimental:
-    """`hr.experimental`: tf.data's names that work here; of the others, where the things are."""
+    """`hr.experimental`: tf.data's names that work here; for the others, their equivalents."""
 
     if not TYPE_CHECKING:
 
@@ -290,7 +395,7 @@ class Experimental:
                 return found("hr.experimental", name)
             if name.startswith("__") or ANOTHER_NAME.get(path, name) != name or name not in _names("hr"):
                 raise MissingNameError("hr.experimental", name)
-            import headrace
+            headrace = _package()
 
             return getattr(headrace, name)
 
@@ -317,21 +422,21 @@ class Experimental:
     @staticmethod
     def Counter(start: int = 0, step: int = 1, dtype: Any = "int64") -> Any:  # noqa: N802 - as in tf.data
         """Return a dataset that counts without end."""
-        import headrace
+        headrace = _package()
 
         return headrace.Dataset.counter(start, step, dtype)
 
     @staticmethod
     def load(path: Any, element_spec: Any = None, compression: str | None = None, reader_func: Any = None) -> Any:
         """Return the dataset that was saved there."""
-        import headrace
+        headrace = _package()
 
         return headrace.Dataset.load(path, element_spec, compression, reader_func)
 
     @staticmethod
     def choose_from_datasets(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
         """Return a dataset that takes its elements from those given, as `choice_dataset` says."""
-        import headrace
+        headrace = _package()
 
         return headrace.Dataset.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
@@ -340,7 +445,7 @@ class Experimental:
         datasets: Any, weights: Any = None, seed: int | None = None, stop_on_empty_dataset: bool = False
     ) -> Any:
         """Return a dataset that takes its elements from those given at random, until all have ended."""
-        import headrace
+        headrace = _package()
 
         return headrace.Dataset.sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
@@ -353,15 +458,13 @@ class Experimental:
 
         def write(self, dataset: Any) -> None:
             """Write the records, which are bytes."""
-            from headrace.io import TFRecordWriter
-
-            with TFRecordWriter(self._filename, self._compression) as writer:
+            with _package().io.TFRecordWriter(self._filename, self._compression) as writer:
                 for record in dataset:
                     writer.write(record)
 
 
 class KnownNames(type):
-    """The class of a class that knows what people look for in it."""
+    """A metaclass that suggests equivalents for missing names."""
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
 

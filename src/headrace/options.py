@@ -1,21 +1,22 @@
-"""Options: how a pipeline runs, as far as it is not said at each operation."""
+"""Options of a whole pipeline, as opposed to parameters of operations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from numbers import Integral
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from headrace.core.paths import local_only
 from headrace.errors import HeadraceError
-from headrace.paths import local_only
 
 
 class Autotune(int):
-    """A number to be found while running: tf.data's -1, which prints as what it means."""
+    """A number to be found while running: tf.data's -1 with a readable repr."""
 
     def __repr__(self) -> str:
         return "AUTOTUNE"
@@ -30,31 +31,52 @@ AUTOTUNE = Autotune(-1)
 
 
 class OptionsError(HeadraceError, ValueError):
-    """Options that contradict each other, or values there are not."""
+    """Options that contradict each other, or have invalid values."""
 
 
 @dataclass(kw_only=True)
 class Options:
-    """How a pipeline runs. None leaves a thing as it is; what is set last counts.
+    """Options of a pipeline. None leaves a setting unchanged; the last value counts.
 
     - `deterministic`: whether parallel operations that do not say keep the order (they do by default).
     - `cpu_budget`: how many processors operations that say AUTOTUNE may keep busy; by default those of the container.
-    - `ram_budget`: how many bytes may lie ready between the stages; by default half of what the container has free.
-    - `inject_prefetch`: whether a pipeline that does not end in one gets a prefetch, where that is seen to help and
-      nobody can tell (it does by default).
-    - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
-    - `on_change`: what to do where a state is restored that was taken with other functions or other data in memory:
+    - `ram_budget`: how many bytes may be buffered between the stages; by default half of what the container has free.
+    - `inject_prefetch`: whether a pipeline that does not end in one gets a prefetch, if that is measured to help and is
+    unobservable (it does by default). - `on_error`: "raise" (the default), or "skip" to leave out elements that fail. -
+    `on_change`: what to do if a restored state was taken with other functions or other data in memory:
       "warn" (the default, an `hr.ChangeWarning`), "raise" or "ignore".
     - `retries`: how often a remote store is asked again after a fault that may pass, at growing distances (5 times).
     - `timeout`: how many seconds each answer may take (60), of file systems that can be left waiting: S3, GCS, HTTP…
-    - `storage_options`: what file systems are told, such as credentials: `{"s3": {"anon": True}}`, by protocol or by
+    - `storage_options`: options of file systems, such as credentials: `{"s3": {"anon": True}}`, by protocol or by
       what a URL begins with. They are shown nowhere.
     - `remote_cache`: a folder where ranges of remote files are kept for the next pass, of this process or another, up
       to `remote_cache_bytes` (10 GiB): what was not used for longest goes first. Each pass asks the store whether its
-      files are still the same; with `remote_cache_valid` it relies on what was said in the last so many seconds.
+      files are still the same; with `remote_cache_valid` it relies on answers that are at most that many seconds old.
+    - `catalogue_mirrors`: folders and URLs in TFDS's layout where `hr.load(name, options=)` looks for datasets that are
+      prepared, before those that HEADRACE_MIRRORS names.
+    - `max_record_bytes`: a record of a compressed or remote file that has more is an error, before more memory is taken
+      (256 MiB); at least 64 MiB.
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
-    They are given here or set afterwards, as in tf.data; `with_options` takes them as they are at that moment.
+    They are given here or set afterwards, as in tf.data; `with_options` copies them.
+
+    Args:
+        deterministic: Whether parallel operations keep the order if they do not say. Default: True.
+        cpu_budget: Number of CPUs that operations with AUTOTUNE may keep busy. Default: those of the container.
+        ram_budget: Number of bytes that may be ready between stages. Default: half of the free memory.
+        inject_prefetch: Whether to add a prefetch to the end of the pipeline if that helps. Default: True.
+        on_error: "raise", or "skip" to leave out elements that fail. Default: "raise".
+        on_change: What to do if functions or data in memory differ from those of a restored state: "warn", "raise" or
+            "ignore".
+        frozen: Result of an iterator's `tuning()`, to use instead of searching again.
+        retries: Number of times a failed request to a remote store is repeated. Default: 5.
+        timeout: Seconds that an answer of a remote store may take. Default: 60.
+        storage_options: Options of file systems, such as credentials, by protocol or by beginning of the URL.
+        remote_cache: Folder that keeps ranges of remote files.
+        remote_cache_bytes: Largest size of that folder in bytes. Default: 10 GiB.
+        remote_cache_valid: Seconds for which a cached file is used without asking the store. Default: 0.
+        catalogue_mirrors: Folders and URLs where `hr.load` looks for prepared datasets.
+        max_record_bytes: Largest record of a compressed or remote file, in bytes. Default: 256 MiB.
 
     >>> options = hr.Options(on_error="skip")
     >>> options.deterministic = False
@@ -78,6 +100,8 @@ class Options:
     remote_cache: str | None = None
     remote_cache_bytes: int | None = None
     remote_cache_valid: float | None = None
+    catalogue_mirrors: Sequence[str] | None = field(default=None, repr=False)
+    max_record_bytes: int | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__dict__.get("_fixed"):
@@ -100,7 +124,7 @@ class Options:
             raise _missing(name)
 
     def merge(self, options: Options) -> Options:
-        """These options, with what the other `options` set in their place."""
+        """Return these options, with what the other `options` set in their place."""
         chosen = {f.name: getattr(options, f.name) for f in fields(options)}
         if self.storage_options and options.storage_options:
             chosen["storage_options"] = {**self.storage_options, **options.storage_options}
@@ -108,14 +132,14 @@ class Options:
         return made.fixed_copy() if self.__dict__.get("_fixed") else made
 
     def fixed_copy(self) -> Options:
-        """A copy that nobody can change."""
+        """Return an immutable copy."""
         made = replace(self)
         made.__dict__["_fixed"] = True
         return made
 
 
 class Group:
-    """tf.data's options within options: those that are here are reached by their old names, too."""
+    """A group of options as in tf.data: existing ones can be set by their old names, too."""
 
     def __init__(self, options: Options, name: str) -> None:
         self.__dict__.update(_options=options, _name=name)
@@ -150,7 +174,7 @@ GROUPS = {
     "experimental_optimization": "the optimiser changes nothing that can be seen: leave it out",
     "experimental_distribute": SHARES,
 }
-"""Where the options of tf.data's groups are now, as far as they are not the same."""
+"""The equivalents of tf.data's option groups, if they differ."""
 
 ELSEWHERE = {
     "threading.max_intra_op_parallelism": "NumPy's threads are set by OMP_NUM_THREADS",
@@ -175,8 +199,26 @@ def _missing(path: str) -> AttributeError:
     return AttributeError(f"hr.Options has no {path}: {hint}")
 
 
+LEAST = {"cpu_budget": 1, "ram_budget": 1, "remote_cache_bytes": 1, "max_record_bytes": 64 << 20}
+"""The least value of options that are whole numbers. Readers hold up to 64 MiB of any records at a time."""
+
+
+def _cache_folder(value: Any) -> str:
+    return str(local_only(value, "Options(remote_cache=)", "give a local folder, on a disk near the processors"))
+
+
+def _mirrors(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str | bytes) or not all(isinstance(path, str | PathLike) for path in value):
+        raise TypeError(f"catalogue_mirrors is a list of folders and URLs, not {value!r}")
+    return tuple(str(path) for path in value)
+
+
+PLACES = {"remote_cache": _cache_folder, "catalogue_mirrors": _mirrors}
+"""Options that name files, each with what checks its value."""
+
+
 def _valid(name: str, value: Any) -> Any:
-    """The value of an option, of its type."""
+    """Return the value of an option, of its type."""
     if value is None:
         return None
     if name == "on_error" and value not in ("raise", "skip"):
@@ -185,13 +227,13 @@ def _valid(name: str, value: Any) -> Any:
         raise OptionsError(f'on_change is "warn", "raise" or "ignore", not {value!r}')
     if name in ("deterministic", "inject_prefetch") and not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} is True or False, not {value!r}")
-    if name == "remote_cache":
-        return str(local_only(value, "Options(remote_cache=)", "give a local folder, on a disk near the processors"))
-    if name in ("cpu_budget", "ram_budget", "remote_cache_bytes"):
+    if name in PLACES:
+        return PLACES[name](value)
+    if name in LEAST:
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(f"{name} is a whole number, not {value!r}")
-        if value < 1:
-            raise OptionsError(f"{name} must be at least 1, not {value!r}")
+        if value < LEAST[name]:
+            raise OptionsError(f"{name} must be at least {LEAST[name]}, not {value!r}")
     if name in ("retries", "remote_cache_valid") and not value >= 0:
         raise OptionsError(f"{name} must be at least 0, not {value!r}")
     if name == "timeout" and not value > 0:
@@ -205,4 +247,4 @@ def _valid(name: str, value: Any) -> Any:
 
 
 NONE = Options().fixed_copy()
-"""Nothing is said."""
+"""No option is set."""

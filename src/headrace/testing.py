@@ -1,4 +1,4 @@
-"""The conformance kit: whether a pipeline, and every operation in it, keeps headrace's promises.
+"""The conformance kit: check that a pipeline, and every operation in it, keeps headrace's guarantees.
 
 >>> from headrace.testing import check_transformation
 >>> check_transformation(hr.Dataset.range(20).shuffle(5, seed=1).batch(3))
@@ -18,14 +18,14 @@ import numpy as np
 
 from headrace import reference
 from headrace.adapters.feed import Feed
-from headrace.block import Block, Failure
+from headrace.columns.block import Block, Failure
 from headrace.dataset import Dataset
 from headrace.errors import ElementError
-from headrace.execute.passes import Pass
 from headrace.execute.pool import TINY_CUTS, ScanPolicy
+from headrace.execute.run import Pass
 from headrace.execute.stream import END
 from headrace.iterator import Epochs, Iterator, Settings
-from headrace.optimise.rules import apply_rules, prepare
+from headrace.optimize.rules import apply_rules, prepare
 from headrace.physical.lower import NestedPlans, lower, lower_pass
 from headrace.plan.node import Node, obstacle
 from headrace.plan.prepared import Prepared
@@ -56,20 +56,20 @@ _PREPARATIONS = (
 
 
 def outcomes(it: Iterator, limit: int | None = None) -> list[Outcome]:
-    """What an iterator gives, errors in their places."""
+    """Return what an iterator gives, errors in their places."""
     got: list[Outcome] = []
     while limit is None or len(got) < limit:
         try:
             got.append(("value", next(it)))
         except StopIteration:
             break
-        except ElementError as error:  # of which the record, where it was looked for afterwards, is no part
+        except ElementError as error:  # excluding the record, which is looked up afterwards
             got.append(("error", error.args[0]))
     return got
 
 
 def reference_outcomes(ds: Dataset, epoch: int = 0, limit: int | None = None) -> list[Outcome]:
-    """What the naive executor gives."""
+    """Return what the naive executor gives."""
     return [
         ("error", str(row.value)) if isinstance(row.value, ElementError) else ("value", row.value)
         for row in islice(reference.run(ds._node, epoch), limit)
@@ -77,7 +77,7 @@ def reference_outcomes(ds: Dataset, epoch: int = 0, limit: int | None = None) ->
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two elements are equal: structure, dtypes, shapes and every bit."""
+    """Return whether two elements are equal: structure, dtypes, shapes and every bit."""
     (sa, la), (sb, lb) = flatten(a), flatten(b)
     return sa == sb and all(_same_leaf(x, y) for x, y in zip(la, lb, strict=True))
 
@@ -93,7 +93,7 @@ def _same_leaf(x: Any, y: Any) -> bool:
 
 
 def difference(got: Sequence[Outcome], want: Sequence[Outcome]) -> str | None:
-    """Where two sequences part, or None."""
+    """Return where two sequences differ, or None."""
     for i, (g, w) in enumerate(zip(got, want, strict=False)):
         if g[0] != w[0] or not (same(g[1], w[1]) if g[0] == "value" else g[1] == w[1]):
             return f"element {i} is {g[1]!r}, not {w[1]!r}"
@@ -134,15 +134,14 @@ def check_transformation(
 
     - Both executors give the same elements and errors, in every epoch, whatever the block size, optimised or not,
       in order or on tiny cuts of the sources.
-    - A state taken at a cut, sent through JSON and restored under other settings, gives exactly the rest. So does
-      a pass that was interrupted there and goes on. All cuts are tried, or `cuts` of them, chosen at random.
-    - Rows that are passed over, anywhere, are as if they had been pulled and dropped.
-    - Rows have ids of their own, the same on both executors: randomness is keyed by them.
-    - Closing at any cut leaves no stream and no thread.
-    - `cardinality`, `element_spec` and `ds[i]` tell the truth. No rule of the optimiser and no choice of a strategy
+    - A state taken at a cut, sent through JSON and restored under other settings, gives exactly the rest. So does a
+    pass that was interrupted there and continues. All cuts are tried, or `cuts` of them, chosen at random. - Skipping
+    rows, anywhere, equals pulling and dropping them. - Rows have ids of their own, the same on both executors:
+    randomness is keyed by them. - Closing at any cut leaves no stream and no thread. - `cardinality`, `element_spec`
+    and `ds[i]` are correct. No rule of the optimiser and no choice of a strategy
       changes the first two.
 
-    Only the first `limit` elements are looked at. `ordered=False` is for pipelines with `deterministic=False`: the same
+    Only the first `limit` elements are checked. `ordered=False` is for pipelines with `deterministic=False`: the same
     elements, in any order.
     """
     node = ds._node
@@ -247,7 +246,7 @@ def _check_ids(ds: Dataset, epoch: int, limit: int, ordered: bool) -> None:
 
 
 def _check_skips(ds: Dataset, want: list[Outcome], epoch: int) -> None:
-    """Pull and pass over rows in turn, some of them as a resume does: the rest is what it was."""
+    """Pull and skip rows in turn, some of them as a resume does: the rest is what it was."""
     for ready, scan in _PREPARATIONS:
         run = Pass(ready, scan=scan)
         run.open(run.context(ready(ds._node), any_order=False).epoch(epoch))
@@ -276,7 +275,7 @@ def _pulled(run: Pass, want: int, ds: Dataset, at: int) -> list[Outcome]:
     while len(got) < item.rows:
         try:
             got.append(("value", next(rows)))
-        except Exception as error:  # of an element that cannot be put together
+        except Exception as error:  # of an element that cannot be assembled
             got.append(("error", ds._node.error(error, at + len(got)).args[0]))
     return got
 

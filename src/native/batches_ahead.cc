@@ -13,7 +13,7 @@ namespace headrace {
 
 namespace {
 
-constexpr size_t kAhead = 2;  // so many batches wait: of two, a thread that reads one need not be woken each time
+constexpr size_t kAhead = 2;  // batches that are queued: with two, the reading thread need not be woken for each
 
 void drop(ArrowArray& batch) {
   if (batch.release) batch.release(&batch);
@@ -22,7 +22,7 @@ void drop(ArrowArray& batch) {
 
 }  // namespace
 
-// A thread that reads batches, and those that wait to be taken.
+// A thread that reads batches, and the queue of those that were not taken.
 struct BatchesAhead::Ahead {
   std::mutex lock;
   std::condition_variable changed;
@@ -48,7 +48,7 @@ BatchesAhead::Found BatchesAhead::next(double seconds) {
   if (!stream_.release || process_ != getpid()) return Found::kEnd;
   if (!ahead_) {
     if (last_ != Found::kBatch) return Found::kEnd;
-    if (!begun_ || !begin_ahead()) {  // who only looks at the first batch gets no more
+    if (!begun_ || !begin_ahead()) {  // a consumer of only the first batch reads no more
       begun_ = true;
       return last_ = read(batch_);
     }
@@ -67,7 +67,7 @@ bool BatchesAhead::begin_ahead() {
   try {
     ahead_ = std::make_unique<Ahead>();
     ahead_->thread = std::thread([this] { read_ahead(); });
-  } catch (const std::system_error&) {  // there is no thread to be had: batches are read when they are asked for
+  } catch (const std::system_error&) {  // no thread can be started: batches are read on demand
     ahead_ = nullptr;
   }
   return ahead_ != nullptr;
@@ -89,7 +89,7 @@ void BatchesAhead::read_ahead() {
 }
 
 void BatchesAhead::close() {
-  if (process_ != getpid()) {  // whose thread is not here, and who may hold the lock
+  if (process_ != getpid()) {  // a forked child has no such thread, and the lock may be held
     ahead_.release();
     return;
   }

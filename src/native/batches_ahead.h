@@ -1,4 +1,4 @@
-// Batches of a stream in Arrow's C interface, read ahead of need by a thread that has no use for Python's lock.
+// Batches of a stream in Arrow's C interface, read ahead by a thread that does not need the GIL.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +29,7 @@ struct ArrowArrayStream {
   void* private_data;
 };
 
-// Used by one thread at a time. A process that was forked off leaves it alone.
+// Used by one thread at a time. A forked child does not use it.
 class BatchesAhead {
  public:
   enum class Found { kBatch, kEnd, kError, kNothing };
@@ -39,11 +39,12 @@ class BatchesAhead {
   BatchesAhead& operator=(const BatchesAhead&) = delete;
   ~BatchesAhead();
 
-  // The next batch is at hand, or there is none; kNothing if that is not known within so many seconds.
+  // Return whether the next batch is available or there is none; kNothing if unknown after this many seconds.
   Found next(double seconds);
-  ArrowArray* batch() { return &batch_; }  // until the next one; who moves it out leaves it without `release`
+  // Valid until the next one; a caller that moves it out sets `release` to null.
+  ArrowArray* batch() { return &batch_; }
   const std::string& error() const { return error_; }
-  void close();  // whoever makes the stream's answer end comes first
+  void close();  // the caller ends the stream's pending answer first
 
  private:
   struct Ahead;
@@ -56,7 +57,7 @@ class BatchesAhead {
   ArrowArrayStream stream_;
   ArrowArray batch_{};
   bool begun_ = false;
-  Found last_ = Found::kBatch;  // what comes behind the batches that wait
+  Found last_ = Found::kBatch;  // what comes after the queued batches
   std::string error_;
   std::unique_ptr<Ahead> ahead_;
 };

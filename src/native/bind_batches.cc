@@ -14,11 +14,11 @@ using headrace::BatchesAhead;
 void make(BatchesAhead* made, nb::capsule stream) {
   require(std::strcmp(stream.name(), "arrow_array_stream") == 0, "a capsule of a stream");
   auto* const given = static_cast<headrace::ArrowArrayStream*>(stream.data());
-  require(given->release, "the stream was taken by somebody else");
+  require(given->release, "the stream was taken by another reader");
   new (made) BatchesAhead(*given);
 }
 
-// The address of the next batch, 0 where there is none, None where nobody knows yet.
+// The address of the next batch, 0 at the end, None if not known yet.
 std::optional<uintptr_t> next(BatchesAhead& batches, double seconds) {
   BatchesAhead::Found found;
   {

@@ -10,7 +10,7 @@
 namespace headrace::python {
 namespace {
 
-// What `parse_csv` is told of a column: its kind, and what stands for an empty field (None: nothing may).
+// A column for `parse_csv`: its kind, and the value of an empty field (None: must not be empty).
 struct CsvDefault {
   headrace::CsvNumber number{};
   std::string text;
@@ -80,8 +80,8 @@ nb::object csv_column(const Buffer& buffer, const headrace::CsvLayout& layout, s
   return nb::make_tuple(numpy(values), numpy(offsets));
 }
 
-// Records of CSV as columns (arrays, or values and offsets), where each record begins, and what is wrong with some:
-// row, error and field, three numbers each. Records that could not be cut into fields are not in the columns.
+// CSV records as columns (arrays, or values and offsets), the offset of each record, and errors: row, error and field,
+// three numbers each. Records that could not be split into fields are not in the columns.
 nb::tuple parse_csv(nb::handle source, nb::list columns, nb::list slots, bool exact, nb::bytes delimiter, nb::bytes quote,
                     nb::bytes na, int64_t max_rows, bool final) {
   const Buffer buffer(source);

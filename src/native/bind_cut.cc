@@ -9,7 +9,7 @@ namespace {
 
 template <typename Cut>
 nb::tuple cut(const ConstBytes& data, int64_t start, int64_t target, bool portable, Cut run) {
-  require(start >= 0 && size_t(start) <= data.shape(0), "start lies beyond the bytes");
+  require(start >= 0 && size_t(start) <= data.shape(0), "start is beyond the bytes");
   require(target >= 1 && target <= INT64_MAX / 2, "target must be positive");
   headrace::CutPoints points;
   {

@@ -9,7 +9,7 @@
 namespace headrace::python {
 namespace {
 
-// The elements of one block. `place` says where the first of them is; `taken` of `count` are with the caller.
+// The elements of one block. `place` is the position of the first of them; `taken` of `count` are with the caller.
 struct Cursor {
   PyObject_HEAD
   PyObject* place;
@@ -17,7 +17,7 @@ struct Cursor {
   PyObject* lock;  // held while an element is made, if that runs Python code; nullptr if it cannot
   Py_ssize_t count;
   Py_ssize_t taken;
-  Py_ssize_t taking;  // calls that are making an element now: a garbage collection may let other threads run meanwhile
+  Py_ssize_t taking;  // calls that are making an element now: a garbage collection may let other threads run
 };
 
 struct Delivery {
@@ -45,7 +45,7 @@ const Names& names() {
 
 PyTypeObject* cursor_type = nullptr;
 
-// The exception that is being raised, set aside while other code runs.
+// The current exception, saved while other code runs.
 class Raised {
  public:
   Raised() { PyErr_Fetch(&type_, &value_, &traceback_); }
@@ -79,8 +79,8 @@ bool call(PyObject* self, PyObject* name) {
 
 enum class Outcome { kTaken, kRaised, kExhausted };
 
-// What was half made is dropped: `taken` is where the pass goes on. The first thing is done here, since a second
-// interrupt may come upon `_interrupted`.
+// A half-made element is dropped: the pass continues at `taken`. Reset the state here first, because a second interrupt
+// may hit `_interrupted`.
 Outcome interrupted(PyObject* self, Cursor* cursor) {
   Raised interrupt;
   Py_CLEAR(cursor->rows);
@@ -235,7 +235,7 @@ int visit_cursor(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-// Delivery and Forward hold one object each, in the same place.
+// Delivery and Forward hold one object each, at the same offset.
 int clear_held(PyObject* self) {
   Py_CLEAR(reinterpret_cast<Delivery*>(self)->cursor);
   return 0;

@@ -54,8 +54,8 @@ nb::object values_of(headrace::Column& column, headrace::Kind kind) {
   return kind == headrace::Kind::kFloat ? numpy(column.floats) : numpy(column.bytes);
 }
 
-// (ints, floats, [(values, byte_ends, splits, steps), …], -1, ""), or which row was refused and why. Single numbers are in
-// the first two, a column after another; the list has the others.
+// (ints, floats, [(values, byte_ends, splits, steps), …], -1, ""), or which row was rejected and why. Single numbers
+// are in the first two, column after column; the list has the others.
 nb::tuple as_tuple(const headrace::ExampleParser& parser, headrace::Columns& made, const headrace::Refusal& refusal) {
   nb::list others;
   for (size_t i = 0; refusal.row < 0 && i < made.columns.size(); ++i) {
@@ -82,7 +82,7 @@ nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstI
   return as_tuple(parser, made, refusal);
 }
 
-// As parse, of the records that lie there; None if one of them is bad. Some are copied at a time, verified and parsed while
+// Parse records at these offsets; None if one of them is bad. Records are copied in pieces, verified and parsed while
 // they are in the cache.
 nb::object parse_places(const headrace::ExampleParser& parser, nb::list files, ConstWhere where) {
   const Places places(files, where);
@@ -106,13 +106,13 @@ nb::object parse_places(const headrace::ExampleParser& parser, nb::list files, C
   return good && places.intact() ? nb::object(as_tuple(parser, made, refusal)) : nb::none();
 }
 
-// A text of so many bytes in each record, on its way to floats.
+// A text of a fixed number of bytes in each record, to be converted to floats.
 struct ScaledText {
   size_t request, length;
   headrace::Scaling scaling;
   float* out;
 
-  // Puts the texts of some rows where those from `first` on belong; false where one has another length.
+  // Copy the texts of some rows to the rows from `first` on; false if one has another length.
   bool put(int64_t first, int64_t rows, headrace::Column& column) const {
     for (size_t row = 0; row < size_t(rows); ++row) {
       if (size_t(column.byte_ends[row + 1]) != (row + 1) * length) return false;
@@ -122,8 +122,8 @@ struct ScaledText {
   }
 };
 
-// As parse_places, where numbers are asked for and one text, whose bytes become floats while they are in the cache: (ints,
-// floats), or None where a record is bad, is refused, or has a text of another length.
+// Like parse_places, if numbers and one text are requested, whose bytes become floats while they are in the cache:
+// (ints, floats), or None if a record is bad, is rejected, or has a text of another length.
 nb::object parse_scaled(const headrace::ExampleParser& parser, nb::list files, ConstWhere where, int64_t request,
                         ConstInts what, ConstFloats numbers, Floats out) {
   const Places places(files, where);
@@ -213,10 +213,10 @@ nb::tuple encode(nb::list given, int64_t rows) {
   return nb::make_tuple(numpy(out), numpy(offsets));
 }
 
-// The values of one record on their way to encode_examples: numbers and text as Python has them, and arrays.
+// The values of one record for encode_examples: Python numbers and text, and arrays.
 class Features {
  public:
-  // False if the value is something else, which nothing was taken of.
+  // False if the value is something else, and nothing was taken from it.
   bool add(std::string_view name, nb::handle value) {
     if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
       PyObject** items = PySequence_Fast_ITEMS(value.ptr());
@@ -323,7 +323,7 @@ class Features {
   headrace::Growing<uint8_t> bytes_;
 };
 
-// What is neither a number nor text nor a list of these, `flat` makes an array of, or a list of text.
+// `flat` converts anything but numbers, text and lists of these into an array, or a list of text.
 nb::bytes encode_example(nb::dict features, nb::callable flat) {
   Features made;
   for (auto [given_key, given_value] : features) {

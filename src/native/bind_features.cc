@@ -34,7 +34,7 @@ const float* checked_weights(const ConstFloats& weights, const ConstInts& ids) {
   return weights.shape(0) ? weights.data() : nullptr;
 }
 
-// Where a part of `width` columns begins in the rows of a matrix.
+// The offset of a part of `width` columns in the rows of a matrix.
 float* columns_of(const Matrix& out, int64_t first, int64_t width) {
   require(first >= 0 && width >= 0 && first <= int64_t(out.shape(1)) && width <= int64_t(out.shape(1)) - first,
           "columns beyond the matrix");
@@ -93,7 +93,7 @@ void run_ids(const headrace::IdProgram& program, nb::list given_texts, nb::list 
   const size_t rows = out.shape(1);
   require(out.shape(0) == program.columns(), "out does not fit");
   require(given_texts.size() >= program.texts() && given_features.size() >= program.features(), "features are missing");
-  std::deque<TextArgument> arguments;  // which stay where they are
+  std::deque<TextArgument> arguments;  // which do not move
   std::vector<ConstFloats> floats;
   for (nb::handle text : given_texts) arguments.emplace_back(nb::cast<nb::tuple>(text));
   for (nb::handle feature : given_features) floats.push_back(nb::cast<ConstFloats>(feature, false));

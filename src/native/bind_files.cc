@@ -14,7 +14,7 @@ namespace headrace::python {
 
 namespace {
 
-// What the system refuses is an OSError with its number.
+// Raise an OSError with the system's error number.
 template <typename Work>
 auto as_os_error(Work work) {
   try {
@@ -45,7 +45,7 @@ struct KnownFile {
   size_t count;
 };
 
-// Puts files as long as they are what they were; how many those are.
+// Map files as long as they are unchanged; return how many.
 int64_t put_known(MappedParts& parts, nb::list files) {
   std::vector<KnownFile> known;
   for (nb::handle each : files) {
@@ -55,7 +55,7 @@ int64_t put_known(MappedParts& parts, nb::list files) {
     known.push_back({{path.c_str(), path.size()}, size_t(start), {device, inode, size, changed}, size_t(count)});
   }
   return as_os_error([&] {
-    nb::gil_scoped_release released;  // once for all that is asked of the system
+    nb::gil_scoped_release released;  // once for all system calls
     int64_t put = 0;
     for (const KnownFile& file : known) {
       if (!parts.put_known(file.path.c_str(), file.was, file.start, file.count)) break;
@@ -121,14 +121,14 @@ nb::list can_read(nb::list paths) {
   return made;
 }
 
-constexpr size_t kReleased = 4 << 20;  // bytes whose pages are taken out of view in one go: as long as it takes to wake a thread
+constexpr size_t kReleased = 4 << 20;  // bytes whose pages are unmapped at a time: as long as it takes to wake a thread
 
 struct FilePart {
   const MappedFile* file;
   size_t start;
 };
 
-// All pages of these files, by several threads: there are many, and the system is slow about each.
+// Unmap all pages of these files on several threads: there are many, and the system is slow with each.
 void release_files(nb::list files) {
   std::vector<FilePart> parts;
   for (nb::handle each : files) {

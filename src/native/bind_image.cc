@@ -1,5 +1,9 @@
+#include <atomic>
+#include <new>
+
 #include "operations.h"
 #include "python.h"
+#include "team.h"
 
 namespace headrace::python {
 namespace {
@@ -9,7 +13,7 @@ using Flat = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Weights = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// height × width × channels, which must be a number of values that there can be.
+// height × width × channels, which must be a valid number of values.
 int64_t values_of(const ImageShape& shape) {
   const __int128 most = __int128(1) << 47;
   require(shape.height >= 0 && shape.width >= 0 && shape.channels >= 1, "a shape of an image");
@@ -19,7 +23,7 @@ int64_t values_of(const ImageShape& shape) {
   return int64_t(plane * shape.channels);
 }
 
-// Images that lie within their buffer; `value_bytes` of it are one value.
+// Images within their buffer; `value_bytes` is the size of one value.
 template <typename T>
 Images<T> images_in(const Flat<const T>& data, const ConstInts& starts, const Table& shapes, int64_t value_bytes = 1) {
   require(value_bytes >= 1 && shapes.shape(1) == 3 && shapes.shape(0) == starts.shape(0), "as many shapes as images");
@@ -27,7 +31,7 @@ Images<T> images_in(const Flat<const T>& data, const ConstInts& starts, const Ta
   const auto* all = reinterpret_cast<const ImageShape*>(shapes.data());
   for (size_t i = 0; i < starts.shape(0); ++i) {
     const int64_t start = starts.data()[i];
-    require(start >= 0 && start <= size && values_of(all[i]) <= size - start, "an image lies outside of the values");
+    require(start >= 0 && start <= size && values_of(all[i]) <= size - start, "an image is outside of the values");
   }
   return {data.data(), starts.data(), all, int64_t(starts.shape(0))};
 }
@@ -55,7 +59,7 @@ void bind_resize(nb::module_& m) {
          Weights column_weights, Flat<float> out) {
         require(shape.shape(0) == 3, "a shape of an image");
         const ImageShape size{shape.data()[0], shape.data()[1], shape.data()[2]};
-        require(values_of(size) == int64_t(data.shape(0)), "an image lies outside of the values");
+        require(values_of(size) == int64_t(data.shape(0)), "an image is outside of the values");
         const auto taps = [](const ConstInts& starts, const Weights& weights, int64_t limit) -> Taps {
           require(weights.shape(0) == starts.shape(0), "as many weights as places");
           const Taps made{starts.data(), weights.data(), int64_t(starts.shape(0)), int64_t(weights.shape(1))};
@@ -123,6 +127,42 @@ void bind_image(nb::module_& m) {
         }
       },
       "values"_a, "offsets"_a, "shapes"_a, "starts"_a, "out"_a.noconvert(), "made"_a.noconvert(), Released());
+  m.def(
+      "encode_pngs",
+      [](Flat<const uint8_t> data, ConstInts shape) {
+        require(shape.shape(0) == 4, "as many images, their height, width and channels");
+        const int64_t count = shape.data()[0];
+        const ImageShape each{shape.data()[1], shape.data()[2], shape.data()[3]};
+        const int64_t size = values_of(each);
+        require(each.height >= 1 && each.width >= 1 && each.channels <= 4 && size <= int64_t(1) << 30, "a shape of an image");
+        require(count >= 0 && __int128(count) * size == __int128(data.shape(0)), "as many images, their height, width and channels");
+        std::vector<Growing<uint8_t>> made(static_cast<size_t>(count));
+        std::atomic<bool> full = false;
+        {
+          nb::gil_scoped_release released;
+          in_pieces(count, grain_of(count, 8 * count * size), [&](int64_t begin, int64_t end) {
+            try {
+              PngEncoder scratch;
+              for (int64_t i = begin; i < end; ++i) encode_png(data.data() + i * size, each, scratch, made[size_t(i)]);
+            } catch (const std::bad_alloc&) {
+              full = true;
+            }
+          });
+        }
+        if (full) throw std::bad_alloc();
+        Growing<uint8_t> values;
+        Growing<int64_t> offsets;
+        size_t total = 0;
+        for (const auto& one : made) total += one.size();
+        values.expect(total);
+        offsets.push(0);
+        for (const auto& one : made) {
+          values.append(one.data(), one.size());
+          offsets.push(int64_t(values.size()));
+        }
+        return nb::make_tuple(numpy(values), numpy(offsets));
+      },
+      "data"_a.noconvert(), "shape"_a);
   bind_resize<uint8_t>(m);
   bind_resize<float>(m);
   m.def(
@@ -139,7 +179,7 @@ void bind_image(nb::module_& m) {
           const Cut& cut = all[i];
           require(cut.top >= 0 && cut.height >= 0 && cut.top <= shape.height && cut.height <= shape.height - cut.top &&
                       cut.left >= 0 && cut.width >= 0 && cut.left <= shape.width && cut.width <= shape.width - cut.left,
-                  "a cut lies outside of its image");
+                  "a cut is outside of its image");
           const int64_t start = out_starts.data()[i], size = values_of({cut.height, cut.width, shape.channels});
           require(start >= 0 && start <= room && size <= room - start, "out does not fit");
         }

@@ -26,7 +26,7 @@ void give(void*, void* memory, size_t) { headrace::pool_give(memory); }
 
 PyDataMem_Handler handler = {"headrace_pool", 1, {nullptr, take, take_zeroed, resize, give}};
 
-// Has NumPy take the memory of new arrays from the pool, in this thread, until what it gives back is handed in again.
+// Let NumPy allocate new arrays from the pool, in this thread, until the returned handle is passed back.
 nb::object use_pool(nb::object before) {
   static PyObject* ours = PyCapsule_New(&handler, "mem_handler", nullptr);
   PyObject* old = PyDataMem_SetHandler(before.is_none() ? ours : before.ptr());
@@ -34,7 +34,7 @@ nb::object use_pool(nb::object before) {
   return nb::steal(old);
 }
 
-// A pass, as far as memory is concerned: until the last one ends, idle memory is kept for it.
+// A pass, for the pool: idle memory is kept until the last one ends.
 class PassMemory {
  public:
   PassMemory() { headrace::pass_begins(); }
@@ -61,7 +61,7 @@ nb::dict pool_stats() {
   return made;
 }
 
-// Where the mapping that an address lies in begins, and its bytes; None if that is none of the pool's.
+// The start and size of the mapping that contains an address; None if it is not the pool's.
 nb::object pool_mapping(uintptr_t address) {
   const headrace::PoolMapping found = headrace::pool_mapping(address);
   return found.bytes ? nb::object(nb::make_tuple(found.start, found.bytes)) : nb::none();
@@ -78,7 +78,7 @@ void gather(ConstRows rows, ConstInts indices, Rows out) {
   headrace::gather(rows.data(), size, indices.data(), count, out.data());
 }
 
-// Every number must be that of one of `most` rows.
+// Every number must be below `most`, the number of rows.
 void require_rows(const std::optional<ConstInts>& numbers, int64_t count, int64_t most) {
   require(numbers ? int64_t(numbers->shape(0)) == count : count <= most, "different numbers of rows");
   for (int64_t i = 0; numbers && i < count; ++i) {
@@ -86,7 +86,7 @@ void require_rows(const std::optional<ConstInts>& numbers, int64_t count, int64_
   }
 }
 
-// out[places[i]] = rows[indices[i]], of an array whose values lie in memory in any order.
+// out[places[i]] = rows[indices[i]], of an array with any strides.
 void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices, std::optional<ConstInts> places) {
   require(PyArray_Check(from.ptr()) && PyArray_Check(to.ptr()), "no arrays");
   PyArrayObject* rows = reinterpret_cast<PyArrayObject*>(from.ptr());
@@ -111,8 +111,8 @@ void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices,
                          item, places ? places->data() : nullptr, into);
 }
 
-// Appends up to `want` values of an iterator to a list, arrays as copies: who makes them may use them again. False at
-// the end of the iterator; the values before an exception are in the list.
+// Append up to `want` values of an iterator to a list, arrays as copies, because their producer may reuse them. False
+// at the end of the iterator; the values before an exception are in the list.
 bool fetch_values(nb::object iterator, nb::list values, int64_t want) {
   require(PyIter_Check(iterator.ptr()), "no iterator");
   for (int64_t i = 0; i < want; ++i) {

@@ -74,7 +74,7 @@ nb::object bytes_pick(nb::list given, ConstInts which, ConstInts bounds) {
   return numpy(out);
 }
 
-// The bytes of all rows and where each begins; None if one of them is no bytes object.
+// The bytes of all rows and the offset of each; None if one of them is not a bytes object.
 nb::object join_bytes(nb::list rows) {
   size_t total = 0;
   for (nb::handle row : rows) {
@@ -100,7 +100,7 @@ nb::object join_bytes(nb::list rows) {
 void bind_ragged(nb::module_& m) {
   m.def("join_bytes", &join_bytes, "rows"_a);
   m.def(
-      "common_length",  // of all rows, -1 where they differ: too little to do to give up Python's lock for it
+      "common_length",  // of all rows, -1 if they differ: too little work to release the GIL
       [](ConstInts offsets) {
         const size_t rows = offsets.shape(0) ? offsets.shape(0) - 1 : 0;
         const int64_t* cuts = offsets.data();

@@ -12,7 +12,7 @@
 namespace headrace::python {
 namespace {
 
-// What is verified at a time and then copied, while it is in the cache.
+// How much is verified at a time and then copied, while it is in the cache.
 constexpr int64_t kSomeBytes = 128 << 10;
 
 using MutablePlaces = nb::ndarray<int64_t, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
@@ -38,7 +38,7 @@ nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t ma
   return nb::make_tuple(numpy(values), numpy(offsets), scan.consumed, int(scan.problem));
 }
 
-// Records by where they lie in several parts, as the bytes of all and where each begins; None if one of them is bad.
+// Records at offsets in several parts, as concatenated bytes and the offset of each; None if one of them is bad.
 nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   const Ranges ranges(given, which, bounds);
   headrace::Growing<uint8_t> values;
@@ -52,18 +52,18 @@ nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
-// Whether all records that lie there are good, which other threads find out meanwhile.
+// Whether all records at these offsets are good, verified by other threads in the background.
 class Verification {
  public:
   Verification(nb::list files, ConstWhere where) : places_(files, where) {
     for (nb::handle file : files) files_.push_back(nb::borrow(file));
-    headrace::guard_mapped();  // to give up Python's lock for this takes longer, where others wait for it
+    headrace::guard_mapped();  // releasing the GIL for this takes longer, if other threads wait for it
     errand_.emplace(places_.count(), headrace::grain_of(places_.count(), int64_t(places_.bytes())),
                     [this](int64_t begin, int64_t end) {
                       if (good_ && !places_.verify(begin, end)) good_ = false;
                     });
   }
-  ~Verification() { good_ = false; }  // nobody asks any more, so the rest is soon done
+  ~Verification() { good_ = false; }  // the result is no longer needed, so the rest ends soon
 
   bool good() {
     bool done;
@@ -75,13 +75,13 @@ class Verification {
   }
 
  private:
-  std::vector<nb::object> files_;  // which stay mapped meanwhile
+  std::vector<nb::object> files_;  // which stay mapped
   Places places_;
   std::atomic<bool> good_{true};
-  std::optional<headrace::Errand> errand_;  // the last one, since it uses the others until it is gone
+  std::optional<headrace::Errand> errand_;  // declared last, because it uses the others until it is destroyed
 };
 
-// The records that lie there, as the bytes of all and where each begins; None if one of them is bad.
+// The records at these offsets, as concatenated bytes and the offset of each; None if one of them is bad.
 nb::object unframe_places(nb::list files, ConstWhere where) {
   const Places places(files, where);
   headrace::Growing<uint8_t> values;
@@ -108,11 +108,11 @@ nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool 
   return nb::make_tuple(numpy(starts), scan.consumed, int(scan.problem));
 }
 
-// Where the records of a mapped file begin, as far as other threads have looked for them while nobody waited: most of it is
-// waiting for pages.
+// The record offsets of a mapped file, as far as other threads have found them in the background: most of it is waiting
+// for pages.
 class RecordScan {
  public:
-  // Has them look at up to so many bytes; at none, nobody looks before somebody asks.
+  // Let other threads scan up to this many bytes; with 0, scan on request only.
   RecordScan(nb::object file, int64_t bytes)
       : file_(file), mapped_(nb::cast<const headrace::MappedFile*>(file)) {
     require(bytes >= 0, "limits must not be negative");
@@ -127,10 +127,10 @@ class RecordScan {
       }
     });
   }
-  ~RecordScan() { unwanted_ = true; }  // the rest is soon done
+  ~RecordScan() { unwanted_ = true; }  // the rest ends soon
 
-  // Of up to so many records that lie between two places where each begins and the last one ends, how many bytes they take,
-  // and what is wrong then.
+  // The offsets of up to `most` records between two offsets, including the end of the last, how many bytes they take,
+  // and the error that follows.
   nb::tuple bounds(int64_t begin, int64_t end, int64_t most) {
     require(0 <= begin && begin <= end && size_t(end) <= mapped_->size() && most >= 0, "bounds out of range");
     headrace::Growing<int64_t> found;
@@ -151,7 +151,7 @@ class RecordScan {
  private:
   static constexpr int64_t kSomeRecords = 1024;
 
-  // Takes what is known of the records from `at` on, which then is where the last of them ends; whether that is all.
+  // Take what is known of the records from `at` on, and move `at` to the end of the last; return whether that is all.
   bool take(int64_t end, int64_t most, headrace::Growing<int64_t>& found, size_t& at) const {
     const int64_t* const stop = starts_.data() + starts_.size();
     const int64_t* next = std::lower_bound(starts_.data(), stop, int64_t(at));
@@ -165,15 +165,16 @@ class RecordScan {
     return next < stop;
   }
 
-  nb::object file_;  // which stays mapped meanwhile
+  nb::object file_;  // which stays mapped
   const headrace::MappedFile* mapped_;
   headrace::Growing<int64_t> starts_;
   headrace::Scan scan_{0, headrace::Problem::kNone};
   std::atomic<bool> unwanted_{false};
-  std::optional<headrace::Errand> errand_;  // the last one, since it uses the others until it is gone
+  std::optional<headrace::Errand> errand_;  // declared last, because it uses the others until it is destroyed
 };
 
-// The records as bytes objects, copied once: how many bytes they hold, how many are used up, and what is wrong then.
+// The records as bytes objects, copied once: how many bytes they hold, how many were consumed, and the error that
+// follows.
 nb::tuple unframe_objects(nb::handle source, int64_t start, int64_t max_rows) {
   const Buffer buffer(source);
   require(max_rows >= 0, "limits must not be negative");
@@ -230,7 +231,7 @@ void bind_records(nb::module_& m) {
   nb::class_<Verification>(m, "Verification")
       .def(nb::init<nb::list, ConstWhere>(), "files"_a, "where"_a)
       .def("good", &Verification::good);
-  // Too little to do to give up Python's lock for it: who does it has others wait, and would wait for them in turn.
+  // Too little work to release the GIL: a caller that does makes others wait, and would wait for them in turn.
   m.def(
       "bounds_as_places",
       [](int64_t file, ConstInts bounds, int64_t first, MutablePlaces out) {
@@ -277,7 +278,7 @@ void bind_records(nb::module_& m) {
       [](nb::handle source, int64_t start, int64_t end) {
         const Buffer buffer(source);
         const size_t from = buffer.position(start);
-        require(end < 0 || size_t(end) >= buffer.size(), "end lies within the buffer");
+        require(end < 0 || size_t(end) >= buffer.size(), "end is within the buffer");
         nb::gil_scoped_release released;
         return headrace::resync(buffer.data(), buffer.size(), from, end < 0 ? UINT64_MAX : uint64_t(end));
       },

@@ -18,7 +18,7 @@ headrace::ShuffleLaw law(uint64_t key, int64_t capacity, int64_t total) {
   return {key, capacity, total};
 }
 
-// Steps first to first + count - 1, whose rows have numbers that there are.
+// Steps first to first + count - 1, whose rows have valid numbers.
 void require_steps(const headrace::ShuffleLaw& law, int64_t first, size_t count) {
   const int64_t last = law.total < 0 ? INT64_MAX - law.capacity : law.total;
   require(first >= 0 && first <= last && count <= size_t(last - first), "steps beyond the end");
@@ -31,15 +31,15 @@ void require_slots(const ConstInts& draws, int64_t slots, int64_t fewer) {
   }
 }
 
-// How many slots are in use before step `first`: as many as rows are left once none come in, all before. At the turn the
-// slot emptied last may or may not have been closed up.
+// How many slots are in use before step `first`: as many as rows are left once none come in, all before. At that step
+// the slot emptied last may or may not have been closed.
 bool fits_step(const headrace::ShuffleLaw& law, int64_t first, int64_t used) {
   const int64_t tail = headrace::tail_start(law);
   if (first < tail || (first == tail && tail > 0 && used == law.capacity)) return used == law.capacity;
   return used == law.total - first;
 }
 
-// Columns of so many rows that take `row_bytes` together, which the caller holds on to.
+// Columns of `rows` rows that take `row_bytes` together, kept alive by the caller.
 template <typename Byte>
 std::vector<headrace::ColumnBytes<Byte>> columns_of(nb::list arrays, size_t rows, size_t row_bytes) {
   std::vector<headrace::ColumnBytes<Byte>> made;
@@ -83,7 +83,7 @@ nb::object keep_texts(headrace::TextPool& pool, ConstBytes values, ConstInts off
 
 nb::tuple read_texts(headrace::TextPool& pool, ConstInts places, bool drop) {
   const int64_t count = int64_t(places.shape(0));
-  for (int64_t i = 0; drop && i < count; ++i) require(pool.holds(places.data()[i]), "no text lies there");
+  for (int64_t i = 0; drop && i < count; ++i) require(pool.holds(places.data()[i]), "the slot holds no text");
   headrace::Growing<uint8_t> values;
   headrace::Growing<int64_t> offsets;
   {

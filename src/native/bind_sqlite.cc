@@ -22,7 +22,7 @@ using headrace::Sqlite;
   throw nb::python_error();
 }
 
-// What SQLite says is raised as Python's own module of it does.
+// Raise SQLite's errors like Python's sqlite3 module does.
 template <typename Work>
 auto told(Work work) {
   try {
@@ -59,7 +59,7 @@ nb::object value_of(Sqlite& query, int column) {
   return nb::bytes(letters, size);
 }
 
-// A column as Arrow lays it out: what is valid (None for all), offsets of texts, values.
+// A column in Arrow's layout: validity (None for all), offsets of texts, values.
 nb::tuple column_of(SqlColumn& column, SqlKind kind) {
   const nb::object valid = column.nulls ? numpy(column.valid) : nb::none();
   if (kind == SqlKind::kInteger) return nb::make_tuple(valid, nb::none(), numpy(column.integers));
@@ -85,10 +85,10 @@ nb::tuple fetch(Sqlite& query, const std::vector<int>& given, int64_t rows, int6
   return nb::make_tuple(columns, found.rows, found.done, misfit);
 }
 
-// The memory of a column that is written, once it is known to hold as many rows as there are.
+// The memory of a column to be written, after checking its size.
 class InputBuffers {
  public:
-  // A kind; what is valid, offsets of texts (each may be None) and values; the first row.
+  // A kind; validity, offsets of texts (each may be None) and values; the first row.
   InputBuffers(nb::handle given, int64_t rows) {
     const auto [kind, valid, offsets, values, first] =
         nb::cast<std::tuple<int, nb::object, nb::object, nb::object, int64_t>>(given);

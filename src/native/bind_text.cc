@@ -39,7 +39,7 @@ nb::tuple word_arrays(headrace::WordsMade& made) {
   return nb::make_tuple(numpy(made.values), numpy(made.offsets), numpy(made.rows));
 }
 
-// What `work` makes, without Python's lock.
+// Run `work` without the GIL.
 template <typename Made, typename Work>
 Made released(Work work) {
   nb::gil_scoped_release free;

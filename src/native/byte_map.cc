@@ -7,6 +7,7 @@
 #define HEADRACE_PACKING __attribute__((target("ssse3,popcnt")))
 #endif
 
+#include "cpu.h"
 #include "parse_number.h"
 
 namespace headrace {
@@ -42,7 +43,7 @@ ByteMapper::ByteMapper(ByteMap map) : map_(map) {
 
 void ByteMapper::operator()(const TextRows& text, TextMade& out) const {
 #ifdef HEADRACE_PACKING
-  static const bool packing = __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("popcnt");
+  static const bool packing = cpu_features().ssse3 && cpu_features().popcnt;
   if (packing && few_ranges_) return by_ranges(text, out);
 #endif
   by_table(text, out);
@@ -69,7 +70,7 @@ namespace {
 
 constexpr size_t kWide = 16;
 
-// kept[m]: the places of eight bytes that stay when those with a bit in m go.
+// kept[m]: the positions of eight bytes that stay when those with a bit in m are dropped.
 struct Packing {
   uint8_t kept[256][8];
 };
@@ -91,7 +92,7 @@ HEADRACE_PACKING __m128i within(__m128i bytes, __m128i low, __m128i width) {
   return _mm_cmpeq_epi8(_mm_subs_epu8(_mm_sub_epi8(bytes, low), width), _mm_setzero_si128());
 }
 
-// Writes eight bytes, those that stay first, and says where these end.
+// Write eight bytes, those that stay first, and return where these end.
 HEADRACE_PACKING uint8_t* pack(__m128i bytes, uint32_t drop, uint8_t* to) {
   const __m128i places = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kPacking.kept[drop]));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi8(bytes, places));
@@ -100,14 +101,14 @@ HEADRACE_PACKING uint8_t* pack(__m128i bytes, uint32_t drop, uint8_t* to) {
 
 }  // namespace
 
-// Rows lie one after another, so that their bytes are gone through as one text: a row ends where it did, less the bytes
-// dropped before.
+// Rows are contiguous, so that their bytes are processed as one text: a row ends where it did, minus the bytes dropped
+// before.
 HEADRACE_PACKING void ByteMapper::by_ranges(const TextRows& text, TextMade& out) const {
   const size_t bytes = text.bytes();
-  uint8_t* const first = out.values.extend(bytes + kWide);  // the last store may be of more bytes than there are
+  uint8_t* const first = out.values.extend(bytes + kWide);  // the last store may write more bytes than there are
   int64_t* const cuts = out.offsets.extend(size_t(text.rows));
   const uint8_t* const begin = text.values + text.offsets[0];
-  // what the loop needs, where no byte that it writes could change it
+  // the loop's inputs, which no byte that it writes can alias
   const size_t moved = moved_.count, dropped = dropped_.count;
   const int64_t rows = text.rows, start = text.offsets[0];
   const int64_t* const ends = text.offsets + 1;

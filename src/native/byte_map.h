@@ -1,4 +1,4 @@
-// What becomes of each byte of a text, sixteen at a time where few ranges of bytes change.
+// Map each byte of a text, sixteen at a time if few ranges of bytes change.
 #pragma once
 
 #include "text.h"
@@ -9,7 +9,7 @@ class ByteMapper {
  public:
   explicit ByteMapper(ByteMap map);
 
-  // Whether exactly white space (of ASCII) ends words, and stays white space.
+  // Whether exactly ASCII white space ends words, and stays white space.
   bool splits_at_spaces() const { return splits_at_spaces_; }
 
   void operator()(const TextRows& text, TextMade& out) const;
@@ -19,7 +19,7 @@ class ByteMapper {
   struct Range {
     uint8_t low, width, add;
   };
-  static constexpr size_t kMost = 8;  // with more of them the table is quicker
+  static constexpr size_t kMost = 8;  // with more of them the table is faster
 
   struct Ranges {
     Range each[kMost];

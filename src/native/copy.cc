@@ -8,14 +8,14 @@
 namespace headrace {
 namespace {
 
-// Pieces of kBytes each, `step` apart, one after another. `from` is where the first lies.
+// Pieces of kBytes each, `step` apart. `from` is the first one.
 template <int kBytes>
 void copy_pieces(const uint8_t* from, int64_t step, int64_t count, uint8_t* to) {
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * kBytes, from + i * step, kBytes);
 }
 
-// Three bytes are moved as four, of which the next piece overwrites the last; what lies beyond the piece is read only
-// where another piece lies further on.
+// Three bytes are moved as four, of which the next piece overwrites the last; bytes beyond the piece are read only if
+// another piece follows.
 void copy_threes(const uint8_t* from, int64_t step, int64_t count, uint8_t* to) {
   if (count < 3 || (step < 3 && step > -3)) return copy_pieces<3>(from, step, count, to);
   std::memcpy(to, from, 3);
@@ -43,7 +43,7 @@ struct Axes {
   int64_t bytes;  // of the innermost pieces
 };
 
-// Axes that lie in memory as one are one, and innermost ones without gaps are the pieces.
+// Merge axes that are contiguous in memory; innermost ones without gaps are the pieces.
 Axes merged(const int64_t* sizes, const int64_t* steps, int axes, int64_t bytes) {
   Axes made{{}, {}, bytes};
   for (int i = axes - 1; i >= 0; --i) {
@@ -60,7 +60,7 @@ Axes merged(const int64_t* sizes, const int64_t* steps, int axes, int64_t bytes)
   return made;
 }
 
-// From axis `axis`, counted from the innermost, inwards; where the writing ends.
+// From axis `axis`, counted from the innermost, inwards; return the end of the output.
 uint8_t* copy_axis(const Axes& axes, size_t axis, const uint8_t* from, uint8_t* to) {
   if (axes.sizes.empty()) {
     std::memcpy(to, from, size_t(axes.bytes));

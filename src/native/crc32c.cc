@@ -2,11 +2,12 @@
 #include <array>
 #include <cstring>
 
+#include "cpu.h"
 #include "kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define HEADRACE_CRC_TARGET __attribute__((target("sse4.2,pclmul")))
+#define HEADRACE_CRC_TARGET __attribute__((target("sse4.2,crc32,pclmul")))
 #elif defined(__aarch64__)
 #include <arm_acle.h>
 #include <arm_neon.h>
@@ -94,11 +95,11 @@ HEADRACE_CRC_TARGET inline uint64_t over(uint32_t crc, size_t words) {
 #endif
 }
 
-constexpr size_t kAhead = 2048;  // bytes that are asked for before they are needed
+constexpr size_t kAhead = 2048;  // prefetch distance in bytes
 constexpr size_t kLine = 64;
 
-// The instruction takes three cycles but one can be issued each cycle: three lanes side by side keep it busy. Processors
-// do not foresee where three lanes go on: so what lies ahead of them all is asked for.
+// The instruction takes three cycles but one can be issued each cycle: three lanes side by side keep it busy. Hardware
+// does not prefetch three lanes, so prefetch for all of them.
 HEADRACE_CRC_TARGET uint32_t hardware(uint32_t crc, const uint8_t* data, size_t size) {
   while (size >= 3 * 32) {
     const size_t words = std::min(size / 24, kLongestLane), lane = 8 * words;
@@ -122,9 +123,9 @@ HEADRACE_CRC_TARGET uint32_t hardware(uint32_t crc, const uint8_t* data, size_t 
 }
 
 #if defined(__x86_64__)
-#define HEADRACE_WIDE_CRC __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+#define HEADRACE_WIDE_CRC __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2,crc32")))
 
-// What the two halves of 16 bytes are multiplied by to move on over so many bits; the products are 33 bits short.
+// The factors for the two halves of 16 bytes to advance over this many bits; the products are 33 bits short.
 struct Factors {
   uint64_t early, late;
 };
@@ -141,13 +142,13 @@ constexpr Factors factors_over(int bits) {
 
 constexpr Factors kOver2048 = factors_over(2048), kOver512 = factors_over(512);
 constexpr Factors kOver384 = factors_over(384), kOver256 = factors_over(256), kOver128 = factors_over(128);
-constexpr size_t kWide = 256;  // bytes that are taken on at a time, in four lanes of 64
+constexpr size_t kWide = 256;  // bytes processed at a time, in four lanes of 64
 
 HEADRACE_WIDE_CRC inline __m128i pair(Factors factors) {
   return _mm_set_epi64x(int64_t(factors.late), int64_t(factors.early));
 }
 
-// The bytes moved on, and added to those that lie there.
+// Advance the bytes and add them to the next ones.
 HEADRACE_WIDE_CRC inline __m512i fold(__m512i bytes, __m512i factors, __m512i onto) {
   constexpr int kSum = 0x96;
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(bytes, factors, 0x00),
@@ -179,14 +180,13 @@ HEADRACE_WIDE_CRC uint32_t wide(uint32_t crc, const uint8_t* data, size_t size) 
 }
 
 bool has_wide_multiplication() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("vpclmulqdq");
+  return cpu_features().avx512 && cpu_features().vpclmulqdq;
 }
 #endif
 
 bool has_instruction() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+  return cpu_features().sse42 && cpu_features().pclmul;
 #elif defined(__linux__)
   constexpr unsigned long both = 1ul << 7 | 1ul << 4;  // HWCAP_CRC32, HWCAP_PMULL
   return (getauxval(AT_HWCAP) & both) == both;

@@ -1,5 +1,5 @@
 // CSV by the rules of tf.data's CsvDataset: a quote opens a field only at its beginning, and closes it only before a
-// delimiter or the end of the record; whatever breaks these rules makes its own record bad, and reading goes on.
+// delimiter or the end of the record; anything else makes its record bad, and reading continues.
 #include <cstring>
 #include <limits>
 #include <string>
@@ -26,14 +26,14 @@ class Splitter {
       const size_t begin = at_;
       const size_t fields = out_.fields.size(), problems = out_.problems.size();
       out_.fields.resize(fields + layout_.columns);
-      if (!record(row, &out_.fields[fields])) {  // it goes on beyond these bytes
+      if (!record(row, &out_.fields[fields])) {  // it continues beyond these bytes
         out_.fields.resize(fields);
         out_.problems.resize(problems);
         at_ = begin;
         break;
       }
       if (bad_) {
-        out_.fields.resize(fields);  // many short records must not take room for many columns
+        out_.fields.resize(fields);  // many short records must not allocate room for many columns
       } else {
         out_.good.push_back(row);
       }
@@ -107,7 +107,7 @@ class Splitter {
     }
   }
 
-  // Behind a field: the delimiter, the end of the record, or the end of the bytes.
+  // After a field: the delimiter, the end of the record, or the end of the bytes.
   End close() {
     if (at_ == size_) return final_ ? End::kRecord : End::kMore;
     const uint8_t c = data_[at_++];

@@ -1,9 +1,11 @@
-// Cutters classify 64 bytes at a time into bit masks, one bit a byte, and work on these: a record or a line begins at the
-// byte behind its predecessor's end, so both are counted by their first bytes.
+// Cutters classify 64 bytes at a time into bit masks, one bit per byte, and work on these: a record or a line begins at
+// the byte after its predecessor's end, so both are counted by their first bytes.
 #include "cut.h"
 
 #include <algorithm>
 #include <cstring>
+
+#include "cpu.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -48,7 +50,7 @@ __attribute__((target("avx2"))) void find_byte_avx2(const uint8_t* data, size_t 
   }
 }
 
-const FindByte find_byte_fastest = __builtin_cpu_supports("avx2") ? find_byte_avx2 : find_byte_portable;
+const FindByte find_byte_fastest = cpu_features().avx2 ? find_byte_avx2 : find_byte_portable;
 #else
 constexpr FindByte find_byte_fastest = find_byte_portable;
 #endif
@@ -63,13 +65,13 @@ int64_t count_bits(uint64_t mask) {
 // Bits from `first` on.
 uint64_t bits_from(size_t first) { return first >= kBlock ? 0 : ~uint64_t(0) << first; }
 
-// Takes masks of where records and lines begin, in order, and chooses where to cut.
+// Take masks of where records and lines begin, in order, and choose where to cut.
 class Chooser {
  public:
   Chooser(const CutInput& input, CutPoints& out)
       : out_(out), target_(input.target), next_(size_t(input.target)), rows_(input.rows - 1), lines_(input.lines) {}
 
-  // `certain(offset)`: whether a record begins there, whatever the bytes behind these are.
+  // `certain(offset)`: whether a record begins there, whatever bytes follow these.
   template <typename Certain>
   void take(size_t offset, uint64_t rows, uint64_t lines, Certain certain) {
     if (offset + kBlock > next_) {
@@ -121,7 +123,7 @@ void each_block(const CutInput& input, const uint8_t (&wanted)[kMasks], Block bl
   block(at, input.size - at, masks);
 }
 
-// How the first bytes of lines are marked: bit 0 is behind the last byte of the block before.
+// How the first bytes of lines are marked: bit 0 follows the last byte of the block before.
 uint64_t behind(uint64_t mask, uint64_t last) { return mask << 1 | last; }
 
 bool is_space(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -131,8 +133,8 @@ class CsvState {
  public:
   CsvState(uint8_t delimiter, int quote) : delimiter_(delimiter), quote_(quote) {}
 
-  // Marks the bytes within quotes, given masks of the quotes and of the bytes that end a field. False, and nothing has
-  // changed, if a quote does not stand where it should: then bytes must be taken one by one.
+  // Mark the bytes within quotes, given masks of the quotes and of the bytes that end a field. False, and nothing has
+  // changed, if a quote is misplaced: then bytes must be processed one by one.
   bool take_block(const uint8_t* data, uint64_t quotes, uint64_t ends, uint64_t& inside) {
     if (place_ == Place::kQuote && !ends_or_quotes(*data)) return false;
     const uint64_t quoted = place_ == Place::kQuoted ? ~uint64_t(0) : 0;
@@ -144,7 +146,7 @@ class CsvState {
     inside = parity(quotes) ^ quoted;
     const uint64_t opening = quotes & inside, closing = quotes & ~inside;
     const uint64_t may_open = behind(ends | quotes, place_ == Place::kFieldStart || place_ == Place::kQuote);
-    const uint64_t may_close = (ends | quotes) >> 1 | uint64_t(1) << 63;  // the last one is looked at with the next block
+    const uint64_t may_close = (ends | quotes) >> 1 | uint64_t(1) << 63;  // the last one is checked with the next block
     if ((opening & ~may_open) | (closing & ~may_close)) return false;
     place_ = inside >> 63    ? Place::kQuoted
              : quotes >> 63 ? Place::kQuote
@@ -164,7 +166,7 @@ class CsvState {
   }
 
  private:
-  // At the beginning of a field, in one without quotes, in one within quotes, behind a quote in such a one.
+  // At the beginning of a field, in one without quotes, in one within quotes, after a quote in such a one.
   enum class Place { kFieldStart, kField, kQuoted, kQuote };
 
   bool ends_field(uint8_t c) const { return c == delimiter_ || c == '\n' || c == '\r'; }
@@ -241,7 +243,7 @@ void cut_csv(const CutInput& input, uint8_t delimiter, int quote, CutPoints& out
     if (size < kBlock || !state.take_block(input.data + at, quotes, feeds | returns | masks[3], inside)) {
       inside = state.take_bytes(input.data + at, size);
     }
-    // What ends at a carriage return goes on for a line feed behind it.
+    // After a carriage return, also skip a line feed.
     const uint64_t valid = ~bits_from(size), row_feeds = feeds & ~inside, row_returns = returns & ~inside;
     const uint64_t rows = behind(row_feeds, row_ended) | (behind(row_returns, row_returned) & ~feeds);
     const uint64_t lines = behind(feeds, ended) | (behind(returns, returned) & ~feeds);

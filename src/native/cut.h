@@ -1,4 +1,4 @@
-// Offsets at which files of text can be divided: places where a record certainly begins, without parsing it.
+// Offsets at which text files can be divided: where a record certainly begins, found without parsing it.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace headrace {
 
-// Of each place its offset, and how many records and line ends come before it. Offsets are at least `target` bytes apart,
-// and at least one record lies between two of them.
+// For each position its offset, and how many records and line ends come before it. Offsets are at least `target` bytes
+// apart, with at least one record between two of them.
 struct CutPoints {
   Growing<int64_t> offsets, rows, lines;
 };
 
-// Bytes to cut, of which the first record begins at `start`. `rows` and `lines` come before that.
+// Bytes to cut; the first record begins at `start`. `rows` and `lines` come before that.
 struct CutInput {
   const uint8_t* data;
   size_t size;
   size_t start;
   int64_t target;
   int64_t rows = 0, lines = 0;
-  bool portable = false;  // without the instructions that only some processors have
+  bool portable = false;  // without instructions that only some processors have
 };
 
 // Lines of text end with LF; carriage returns alone at the end are no line.

@@ -172,20 +172,20 @@ struct Slot {
   Reader last, last_with_content;
 };
 
-// The features of one record, by the numbers of their names; those that are not there have no memory at all. Remembers
-// the order in which the record before had them: the records of a file tend to agree.
+// The features of one record, by the numbers of their names; missing ones have no memory. Remembers the order in the
+// previous record: the records of a file tend to agree.
 class Features {
  public:
   Features(const Names& names, bool closed) : names_(names), closed_(closed), slots_(names.size()) {}
 
   struct Seen {
     std::string_view name;
-    int64_t number;  // -1 if nobody asked for it
+    int64_t number;  // -1 if it was not requested
   };
 
   const Slot& operator[](size_t number) const { return slots_[number]; }
 
-  // Where features that nobody asked for are refused: whether the record has one, and its name.
+  // If unrequested features are rejected: whether the record has one, and its name.
   bool has_stranger() const { return has_stranger_; }
   std::string_view stranger() const { return stranger_; }
 
@@ -284,7 +284,7 @@ bool read_feature(Reader feature, const Request& request, Column& out, std::stri
   return true;
 }
 
-// The commonest feature by far: one number, written as everybody does. False if it is anything else.
+// The most common feature by far: one number in the usual encoding. False if it is anything else.
 bool read_number(Reader feature, Kind kind, Column& out, size_t row) {
   Reader list, packed;
   if (!feature.is_only(tag(uint32_t(kind), kDelimited), list) || !list.is_only(kField1, packed)) return false;
@@ -306,11 +306,11 @@ Word load(const uint8_t* at) {
   return word;
 }
 
-// Reads records that have the same names in the same order as the one before, and one number or one short text each where
-// it was asked for: in one go, by comparing with what must stand there. Anything else it refuses, and leaves to the others.
+// Read records that have the same names in the same order as the previous one, and one number or one short text for
+// each request: at once, by comparing with the expected bytes. Anything else is left to the general parser.
 class SameAgain {
  public:
-  // Records end at `end` at the latest.
+  // Records end at or before `end`.
   SameAgain(const std::vector<Request>& requests, const std::vector<size_t>& numbers, std::vector<Column>& columns,
             const uint8_t* end, bool closed)
       : requests_(requests), columns_(columns), end_(end), closed_(closed), request_of_(numbers.size(), -1) {
@@ -333,7 +333,7 @@ class SameAgain {
     return true;
   }
 
-  // The record just read, by the others, is what to look for from now on. Where that was no use before, not so often.
+  // Expect records like the one just read from now on; less often if that did not help before.
   void learn(const Features& features) {
     if (!possible_ || learnt_++ < wait_) return;
     learnt_ = 0;
@@ -346,7 +346,7 @@ class SameAgain {
     std::string_view name;
     int64_t* int_of;
     float* float_of;
-    Column* text;  // all null if nobody asked for it
+    Column* text;  // all null if it was not requested
     size_t prefix;
     uint32_t head;   // before the name: tag, size, tag, size
     uint64_t after;  // after it
@@ -360,19 +360,20 @@ class SameAgain {
     for (const auto* seen = features.seen_begin(); seen != features.seen_end(); ++seen) {
       const int64_t request = seen->number < 0 ? -1 : request_of_[size_t(seen->number)];
       if (request < 0) {
-        if (closed_) return false;  // it holds nothing here, and may hold something in the next
+        if (closed_) return false;  // it is empty here, and may not be in the next
         entries_.push_back({seen->name, nullptr, nullptr, nullptr, 0, 0, 0});
         continue;
       }
-      if (seen->name.size() > kLongestName || there[size_t(request)]) return false;  // of two the last one counts
+      // Of duplicates the last one counts.
+      if (seen->name.size() > kLongestName || there[size_t(request)]) return false;
       there[size_t(request)] = ++found;
       add(seen->name, size_t(request));
     }
-    return found == requests_.size();  // else there are defaults to be put
+    return found == requests_.size();  // else defaults must be written
   }
 
-  // Before the name: tag, size, tag, size. After it, where the value takes n bytes: tag, n + 4, the tag of the kind, n + 2,
-  // tag, n. What depends on n is added when it is known.
+  // Before the name: tag, size, tag, size. After it, if the value takes n bytes: tag, n + 4, the tag of the kind, n +
+  // 2, tag, n. What depends on n is added when it is known.
   void add(std::string_view name, size_t request) {
     Column& column = columns_[request];
     const size_t prefix = name.size() + 10;
@@ -403,10 +404,10 @@ class SameAgain {
         return false;
       }
     }
-    return at == stop;  // numbers may have been looked for beyond it, in other records
+    return at == stop;  // numbers may have been read beyond it, in other records
   }
 
-  // Whether a value of so many bytes stands where it should, under its name.
+  // Whether a value of this many bytes follows its name as expected.
   static bool begins(const Entry& entry, const uint8_t* at, uint64_t bytes) {
     return load<uint32_t>(at) == entry.head + uint32_t(bytes << 8) &&
            same({reinterpret_cast<const char*>(at + 4), entry.name.size()}, entry.name) &&
@@ -424,7 +425,7 @@ class SameAgain {
     return true;
   }
 
-  // The same where sizes take more than a byte: each must be just that of what follows.
+  // The same if sizes take more than a byte: each must match what follows.
   bool read_long_text(const Entry& entry, const uint8_t*& at) const {
     Reader rest(at, size_t(end_ - at)), inside, name, feature, list, text;
     uint32_t found;
@@ -455,7 +456,7 @@ class SameAgain {
     return true;
   }
 
-  // A varint of just so many bytes, without a loop where it has up to eight of them.
+  // A varint of exactly this many bytes, without a loop up to eight of them.
   static bool read_varint(const uint8_t* at, size_t bytes, uint64_t& value) {
     if (bytes == 0) return false;
     if (bytes <= 4) return read_short_varint<uint32_t>(at, bytes, value);
@@ -489,7 +490,7 @@ class SameAgain {
   const bool closed_;
   std::vector<int64_t> request_of_;  // by the number of a name
   std::vector<Entry> entries_;
-  size_t reach_ = 0;  // so many bytes all the numbers take at most, and no word that is looked at lies beyond them
+  size_t reach_ = 0;  // how many bytes all the numbers take at most, and no word that is read is beyond them
   size_t learnt_ = 0, wait_ = 0;
   bool possible_ = true;
 };
@@ -524,7 +525,7 @@ bool read_steps(Reader list, const Request& request, Column& out, std::string& w
   return true;
 }
 
-// Moves a single number to its place.
+// Move a single number to its slot.
 bool settle(Column& out, size_t row) {
   if (out.int_of) out.int_of[row] = out.ints[0];
   if (out.float_of) out.float_of[row] = out.floats[0];
@@ -585,7 +586,7 @@ size_t Column::values(Kind kind) const {
 
 ExampleParser::ExampleParser(std::vector<Request> requests, bool closed)
     : requests_(std::move(requests)), closed_(closed) {
-  for (const Request& request : requests_) {  // whose names stay where they are
+  for (const Request& request : requests_) {  // whose names do not move
     Names& names = request.in_steps ? lists_ : features_;
     numbers_.push_back(names.emplace(request.name, names.size()).first->second);
   }
@@ -676,7 +677,7 @@ bool ExampleParser::parse_some(const uint8_t* values, const int64_t* offsets, in
       }
     }
     same_again.learn(features);
-    if (first + row == 0) {  // the others will be much the same, but never more than there is
+    if (first + row == 0) {  // the others will be similar, but never more than there is
       const size_t all = made.record_bytes ? made.record_bytes : size_t(offsets[rows] - offsets[0]);
       for (Column& column : made.columns) column.bytes.expect(std::min(all, column.bytes.size() * made.rows));
     }

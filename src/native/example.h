@@ -15,15 +15,15 @@ namespace headrace {
 // What a feature holds, by the number of the field in tf.train.Feature.
 enum class Kind : uint8_t { kNone = 0, kBytes = 1, kFloat = 2, kInt64 = 3 };
 
-// One column that is asked for.
+// One requested column.
 struct Request {
   std::string name;
   Kind kind;
   bool in_steps;    // one of a SequenceExample's feature lists, which has a number of values for each step
-  int64_t size;     // so many values in each record, or in each step; -1: any number
+  int64_t size;     // the number of values in each record, or in each step; -1: any number
   int64_t multiple; // any number that is a multiple of this
   bool required;    // an error if it is missing; else the default, or no values
-  bool skip_empty;  // of several features with this name the last that is not empty counts, else just the last
+  bool skip_empty;  // of several features with this name the last non-empty one counts, else just the last
 
   // Whether there is one number in each record.
   bool single_number() const { return size == 1 && !in_steps && kind != Kind::kBytes; }
@@ -35,8 +35,8 @@ struct Request {
   std::vector<std::string> default_bytes;
 };
 
-// The values of all records, one after another, and where they are cut. A column of single numbers has a place for each
-// record instead.
+// The values of all records, concatenated, and their boundaries. A column of single numbers has a slot for each record
+// instead.
 struct Column {
   int64_t* int_of = nullptr;
   float* float_of = nullptr;
@@ -45,29 +45,29 @@ struct Column {
   Growing<float> floats;
   Growing<uint8_t> bytes;
   Growing<int64_t> byte_ends;  // where each value of `bytes` ends, after a 0
-  bool pointed = false;        // if so, there are no `bytes`, but `texts`: where each value lies
+  bool pointed = false;        // if so, there are no `bytes`, but `texts`: pointers to the values
   Growing<const uint8_t*> texts;
   Growing<int64_t> splits;     // of columns without a size: where the values of each record, or step, end, after a 0
   Growing<int64_t> steps;      // of columns in steps: where the steps of each record end, after a 0
 
   size_t values(Kind kind) const;
 
-  // One text more; the bytes that it is read from go on to `end`.
+  // Append one text; the bytes that it is read from extend to `end`.
   void push_text(const uint8_t* from, size_t size, const uint8_t* end);
-  // No more than so many texts.
+  // Keep at most this many texts.
   void shrink_text(size_t values);
 };
 
-// What the records hold: a column a request. Those of single numbers lie one after another in `ints` and in `floats`.
+// The parsed records: one column per request. Those of single numbers are contiguous in `ints` and in `floats`.
 struct Columns {
   std::vector<Column> columns;
   Growing<int64_t> ints;
   Growing<float> floats;
   size_t rows = 0;
-  size_t record_bytes = 0;  // of all the records together, where they come piece by piece
+  size_t record_bytes = 0;  // of all the records together, if they come piece by piece
 };
 
-// Why a record was refused; row -1 if none was.
+// Why a record was rejected; row -1 if none was.
 struct Refusal {
   int64_t row = -1;
   std::string what;
@@ -78,21 +78,22 @@ using Names = std::unordered_map<std::string_view, size_t>;
 
 class ExampleParser {
  public:
-  // `closed`: a record that holds a feature, or a feature list, that no request names is refused.
+  // `closed`: a record with a feature, or a feature list, that no request names is rejected.
   explicit ExampleParser(std::vector<Request> requests, bool closed = false);
   ExampleParser(const ExampleParser&) = delete;
 
   const std::vector<Request>& requests() const { return requests_; }
 
-  // Record i is values[offsets[i] .. offsets[i + 1]]. The columns are whole unless a record is refused. May run in several
-  // threads at once.
+  // Record i is values[offsets[i] .. offsets[i + 1]]. The columns are complete unless a record is rejected.
+  // Thread-safe.
   Columns parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const;
 
-  // The same piece by piece: columns for so many rows, and then those from `first` on. False if a record was refused.
+  // The same piece by piece: columns for all rows, and then those from `first` on. False if a record was rejected.
   Columns begin(size_t rows) const;
   bool parse_some(const uint8_t* values, const int64_t* offsets, int64_t rows, int64_t first, Columns& made,
                   Refusal& refusal) const;
-  // Columns for some rows of others, from `first` on: single numbers go to their places in those, single texts are pointed at.
+  // Columns for some rows of others, from `first` on: single numbers are written to their slots, single texts are
+  // referenced.
   Columns part_of(const Columns& whole, int64_t first, int64_t rows) const;
 
  private:
@@ -103,7 +104,7 @@ class ExampleParser {
   Names lists_;
 };
 
-// One column to be written: `rows` times `size` values, or as `splits` cut them.
+// One column to be written: `rows` times `size` values, or as divided by `splits`.
 struct Written {
   std::string name;
   Kind kind;

@@ -8,13 +8,13 @@
 namespace headrace {
 namespace {
 
-// TensorFlow's threads take the smallest numbers, the subnormal ones, for 0.
+// TensorFlow's threads treat subnormal numbers as 0.
 float flushed(float value) { return std::fabs(value) < std::numeric_limits<float>::min() ? 0.0f : value; }
 
 }  // namespace
 
 void bucketize(const float* values, int64_t count, const float* bounds, int64_t bounds_count, int64_t* out) {
-  if (bounds_count <= 32) {  // so few are faster looked at one after another, several values at a time
+  if (bounds_count <= 32) {  // a linear search is faster for so few bounds, several values at a time
     constexpr int64_t kAtOnce = 64;
     for (int64_t start = 0; start < count; start += kAtOnce) {
       const int64_t some = std::min(kAtOnce, count - start);
@@ -34,7 +34,7 @@ void bucketize(const float* values, int64_t count, const float* bounds, int64_t 
     const float* low = bounds;
     for (int64_t left = bounds_count; left > 0;) {
       const int64_t half = left / 2;
-      const bool beyond = !(value < flushed(low[half]));  // NaN lies beyond all
+      const bool beyond = !(value < flushed(low[half]));  // NaN is beyond all
       low = beyond ? low + half + 1 : low;
       left = beyond ? left - half - 1 : half;
     }

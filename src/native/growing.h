@@ -42,12 +42,12 @@ class Growing {
     data_[size_++] = value;
   }
 
-  // There will be so many, more or less.
+  // Reserve memory for about this many.
   void expect(size_t size) {
     if (size > capacity_ && size < kMost) reserve(size);
   }
 
-  // Room for `count` more; they hold what the memory held.
+  // Extend by `count` uninitialized values.
   T* extend(size_t count) {
     if (count > kMost - size_) throw std::bad_alloc();
     if (count > capacity_ - size_) reserve(size_ + count);
@@ -62,7 +62,7 @@ class Growing {
 
   void shrink(size_t size) { size_ = size; }
 
-  // The memory belongs to the caller, who gives it back to the pool. A little of it may be more than is needed.
+  // The caller owns the memory and returns it to the pool. It may be slightly larger than needed.
   T* release() {
     T* memory = data_;
     if (!memory || size_ < capacity_ - capacity_ / 4) memory = resized(size_ ? size_ : 1);

@@ -1,4 +1,4 @@
-// Hashes with TensorFlow's numbers: FarmHash's Fingerprint64 and how two are made into one, and SipHash-2-4.
+// Hashes with TensorFlow's numbers: FarmHash's Fingerprint64 and how two are combined, and SipHash-2-4.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -268,7 +268,7 @@ void TextTable::ids(const uint8_t* values, const int64_t* offsets, int64_t rows,
 
 namespace {
 
-constexpr size_t kInSlot = 15;  // so many bytes of a text a slot holds itself, and their number
+constexpr size_t kInSlot = 15;  // bytes of a text that a slot holds inline, besides their number
 constexpr size_t kLoaded = 16;
 constexpr uint64_t kAny[4] = {~uint64_t(0), ~uint64_t(0), 0, 0};
 
@@ -365,7 +365,7 @@ std::vector<int64_t> TextCounter::counts() const {
 std::vector<int64_t> TextCounter::most_frequent(size_t limit, int64_t least) const {
   struct Place {
     int64_t count;
-    uint64_t head;  // the first bytes, as a number that is as great as they are
+    uint64_t head;  // the first bytes, as a number that compares as they do
     int64_t row;
   };
   std::vector<Place> places;

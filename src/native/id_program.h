@@ -1,4 +1,4 @@
-// The ids of many columns in one go, where each row has one value of every feature.
+// The ids of many columns at once, if each row has one value of every feature.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class IdProgram {
   size_t texts() const { return texts_; }
   size_t features() const { return features_; }
 
-  // out[c * rows + i] is the id of column c in row i; -1 where a hashed column has the empty text, which is none.
+  // out[c * rows + i] is the id of column c in row i; -1 if a hashed column has the empty text, which has no id.
   void run(const std::vector<Text>& texts, const std::vector<const float*>& features, int64_t rows, int64_t* out) const;
 
  private:

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "cpu.h"
 #include "image.h"
 #include "team.h"
 
@@ -9,7 +10,7 @@ namespace headrace {
 namespace {
 
 constexpr float kUnit = 1.0f / 255.0f;
-constexpr int64_t kRun = 256;  // pixels that are taken apart into planes at a time
+constexpr int64_t kRun = 256;  // pixels that are split into planes at a time
 
 inline float to_float(uint8_t value) { return float(value) * kUnit; }
 inline float to_float(float value) { return value; }
@@ -23,7 +24,7 @@ inline float from_float<float>(float value) {
 template <>
 inline uint8_t from_float<uint8_t>(float value) {
   const float scaled = value * 255.5f;
-  return uint8_t(scaled > 255.0f ? 255.0f : scaled > 0.0f ? scaled : 0.0f);  // what is no number is 0
+  return uint8_t(scaled > 255.0f ? 255.0f : scaled > 0.0f ? scaled : 0.0f);  // NaN is 0
 }
 
 void each_value(const float* from, int64_t count, int64_t channels, const float* factor, const float* offset, float* to) {
@@ -93,7 +94,7 @@ struct Planes {
 };
 
 // The saturation becomes `factor` times what it is, at most 1; hue and value stay.
-HEADRACE_WIDE void saturate(Planes& p, float factor) {
+HEADRACE_INLINE void saturate_inline(Planes& p, float factor) {
   for (int64_t i = 0; i < kRun; ++i) {
     const float v = larger(larger(p.r[i], p.g[i]), p.b[i]), low = smaller(smaller(p.r[i], p.g[i]), p.b[i]);
     const float range = v - low;
@@ -105,9 +106,10 @@ HEADRACE_WIDE void saturate(Planes& p, float factor) {
     p.b[i] = v - (v - p.b[i]) * k;
   }
 }
+HEADRACE_DISPATCH(void, saturate, (Planes& p, float factor), (p, factor))
 
-// The hue goes on by `delta` turns; saturation and value stay.
-HEADRACE_WIDE void turn(Planes& p, float delta) {
+// The hue is rotated by `delta` turns; saturation and value stay.
+HEADRACE_INLINE void turn_inline(Planes& p, float delta) {
   const float steps = delta * 6.0f;
   for (int64_t i = 0; i < kRun; ++i) {
     const float r = p.r[i], g = p.g[i], b = p.b[i];
@@ -124,18 +126,21 @@ HEADRACE_WIDE void turn(Planes& p, float delta) {
     p.b[i] = low + range * within_one(2.0f - std::fabs(h - 4.0f));
   }
 }
+HEADRACE_DISPATCH(void, turn, (Planes& p, float delta), (p, delta))
 
-HEADRACE_WIDE void scale_down(const uint8_t* from, int64_t count, float* to) {
+HEADRACE_INLINE void scale_down_inline(const uint8_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = float(from[i]) * kUnit;
 }
+HEADRACE_DISPATCH(void, scale_down, (const uint8_t* from, int64_t count, float* to), (from, count, to))
 void scale_down(const float* from, int64_t count, float* to) { std::copy(from, from + count, to); }
 
-HEADRACE_WIDE void scale_up(const float* from, int64_t count, uint8_t* to) {
+HEADRACE_INLINE void scale_up_inline(const float* from, int64_t count, uint8_t* to) {
   for (int64_t i = 0; i < count; ++i) {
     const float scaled = from[i] * 255.5f;
     to[i] = uint8_t(int(scaled > 255.0f ? 255.0f : scaled > 0.0f ? scaled : 0.0f));
   }
 }
+HEADRACE_DISPATCH(void, scale_up, (const float* from, int64_t count, uint8_t* to), (from, count, to))
 void scale_up(const float* from, int64_t count, float* to) { std::copy(from, from + count, to); }
 
 template <typename T, typename F>

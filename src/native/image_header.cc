@@ -5,7 +5,7 @@
 namespace headrace {
 namespace {
 
-// Numbers out of bytes, each checked against the end; what lies beyond it reads as 0 and is remembered.
+// Numbers from bytes, each checked against the end; bytes beyond it read as 0 and are counted.
 class Bytes {
  public:
   Bytes(const uint8_t* data, size_t size) : data_(data), size_(size) {}

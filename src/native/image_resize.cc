@@ -8,6 +8,7 @@
 #define HEADRACE_PAIRS __attribute__((target("avx2")))
 #endif
 
+#include "cpu.h"
 #include "image.h"
 #include "team.h"
 
@@ -16,16 +17,18 @@ namespace {
 
 using Four = float __attribute__((vector_size(16)));
 
-HEADRACE_WIDE void to_floats(const uint8_t* from, int64_t count, float* to) {
+HEADRACE_INLINE void to_floats_inline(const uint8_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = float(from[i]);
 }
+HEADRACE_DISPATCH(void, to_floats, (const uint8_t* from, int64_t count, float* to), (from, count, to))
 void to_floats(const float* from, int64_t count, float* to) { std::memcpy(to, from, size_t(count) * sizeof(float)); }
 
-HEADRACE_WIDE void between_rows(const float* top, const float* bottom, float part, int64_t count, float* out) {
+HEADRACE_INLINE void between_rows_inline(const float* top, const float* bottom, float part, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = top[i] + (bottom[i] - top[i]) * part;
 }
+HEADRACE_DISPATCH(void, between_rows, (const float* top, const float* bottom, float part, int64_t count, float* out), (top, bottom, part, count, out))
 
-// Between which two places of the input a place of the output lies, and where between them.
+// The two input positions around an output position, and the weight between them.
 struct Between {
   std::vector<int64_t> lower, upper;
   std::vector<float> part;
@@ -48,8 +51,8 @@ inline Four load_four(const float* from) {
   return made;
 }
 
-// One row of the input, with a value more than it has, at the columns of the output.
-HEADRACE_WIDE void across(const float* row, const Between& x, int64_t width, int64_t channels, float* out) {
+// One row of the input, with one extra value, at the columns of the output.
+HEADRACE_INLINE void across_inline(const float* row, const Between& x, int64_t width, int64_t channels, float* out) {
   const int64_t *lower = x.lower.data(), *upper = x.upper.data();
   const float* part = x.part.data();
   if (channels == 3) {
@@ -67,8 +70,9 @@ HEADRACE_WIDE void across(const float* row, const Between& x, int64_t width, int
     }
   }
 }
+HEADRACE_DISPATCH(void, across, (const float* row, const Between& x, int64_t width, int64_t channels, float* out), (row, x, width, channels, out))
 
-// One row of the input at the columns of the output; memory is taken once for all rows of an image.
+// One row of the input at the columns of the output; memory is allocated once for all rows of an image.
 template <typename T>
 class Across {
  public:
@@ -90,17 +94,17 @@ class Across {
 
 #ifdef HEADRACE_PAIRS
 
-inline int32_t load_pixel(const uint8_t* from) {  // and the byte behind it
+inline int32_t load_pixel(const uint8_t* from) {  // and the byte after it
   int32_t made;
   std::memcpy(&made, from, 4);
   return made;
 }
 
-// The same of colours in bytes: two pixels at a time, which become numbers where they are needed.
+// The same for colors in bytes: two pixels at a time, converted when they are needed.
 class AcrossBytes {
  public:
   static bool fits(ImageShape shape) {
-    static const bool wide = __builtin_cpu_supports("avx2");
+    static const bool wide = cpu_features().avx2;
     return wide && shape.channels == 3 && shape.width <= INT32_MAX / 4;
   }
 
@@ -116,17 +120,18 @@ class AcrossBytes {
     std::memcpy(end_.data(), image + last_ * row_, size_t(row_));
   }
 
-  // Behind the pixels eight more values are written.
+  // Eight more values are written after the pixels.
   HEADRACE_PAIRS void operator()(int64_t row, float* out) const {
-    const uint8_t* const from = row == last_ ? end_.data() : image_ + row * row_;  // no byte lies behind the last one
+    const uint8_t* const from = row == last_ ? end_.data() : image_ + row * row_;  // no byte follows the last one
     const int32_t* place = places_.data();
     const float* part = parts_.data();
-    for (int64_t i = 0; i < width_; i += 2, place += 4, part += 8, out += 6) {  // if it is odd, the last has a neighbour at 0
+    // If it is odd, the last has a neighbor at 0.
+    for (int64_t i = 0; i < width_; i += 2, place += 4, part += 8, out += 6) {
       const __m128i lower = _mm_insert_epi32(_mm_cvtsi32_si128(load_pixel(from + place[0])), load_pixel(from + place[2]), 1);
       const __m128i upper = _mm_insert_epi32(_mm_cvtsi32_si128(load_pixel(from + place[1])), load_pixel(from + place[3]), 1);
       const __m256 a = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(lower)), b = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(upper));
       const __m256 made = _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), _mm256_loadu_ps(part)));
-      _mm_storeu_ps(out, _mm256_castps256_ps128(made));  // the fourth value of each is written over by the next
+      _mm_storeu_ps(out, _mm256_castps256_ps128(made));  // the fourth value of each is overwritten by the next
       _mm_storeu_ps(out + 3, _mm256_extractf128_ps(made, 1));
     }
   }
@@ -141,7 +146,7 @@ class AcrossBytes {
 
 #endif
 
-constexpr int64_t kBehind = 8;  // values that may be written behind a row
+constexpr int64_t kBehind = 8;  // values that may be written after a row
 
 template <typename Rows>
 void between_all(Rows across, ImageShape shape, int64_t height, int64_t width, float* out) {

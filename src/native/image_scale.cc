@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cpu.h"
 #include "image.h"
 #include "team.h"
 
@@ -29,23 +30,26 @@ template <typename T>
   }
 }
 
-HEADRACE_WIDE void change_bytes(const uint8_t* from, int64_t count, Operation operation, float* to) {
+HEADRACE_INLINE void change_bytes_inline(const uint8_t* from, int64_t count, Operation operation, float* to) {
   change(from, count, operation, to);
 }
+HEADRACE_DISPATCH(void, change_bytes, (const uint8_t* from, int64_t count, Operation operation, float* to), (from, count, operation, to))
 
-HEADRACE_WIDE void change_floats(float* values, int64_t count, Operation operation) {
+HEADRACE_INLINE void change_floats_inline(float* values, int64_t count, Operation operation) {
   change(values, count, operation, values);
 }
+HEADRACE_DISPATCH(void, change_floats, (float* values, int64_t count, Operation operation), (values, count, operation))
 
-// By two factors whose sum is the reciprocal. The first has so few bits that its products with bytes are exact, so that the
-// sum of both products is rounded once, as a quotient is: which takes half the time to find.
+// Multiply by two factors whose sum is the reciprocal. The first has so few bits that its products with bytes are
+// exact, so that the sum of both products is rounded once, like a quotient, in half the time.
 float times(uint8_t value, float high, float low) { return float(value) * high + float(value) * low; }
 
-HEADRACE_WIDE void multiply_bytes(const uint8_t* from, int64_t count, float high, float low, float* to) {
+HEADRACE_INLINE void multiply_bytes_inline(const uint8_t* from, int64_t count, float high, float low, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = times(from[i], high, low);
 }
+HEADRACE_DISPATCH(void, multiply_bytes, (const uint8_t* from, int64_t count, float high, float low, float* to), (from, count, high, low, to))
 
-// Whether that is the quotient of every byte, to the last bit.
+// Whether that equals the quotient of every byte, to the last bit.
 bool divide_by(float divisor, float high, float low) {
   for (int value = 0; value < 256; ++value) {
     const float product = times(uint8_t(value), high, low), quotient = float(value) / divisor;

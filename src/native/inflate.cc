@@ -1,5 +1,6 @@
 #include "inflate.h"
 
+#include "cpu.h"
 #include "image.h"
 
 #include <algorithm>
@@ -31,8 +32,8 @@ constexpr int kSymbols = 288;      // of the alphabet of literals and lengths, t
 constexpr int kLiteralBits = 10;   // of the first table; codes that are longer have a second one
 constexpr int kDistanceBits = 8;
 
-// An entry of a table: the bits of the code in it, what it is, and a literal, the least length or distance, or where the
-// second table begins. What a length or a distance has in the place of `what` is how many bits follow it.
+// A table entry: the bits of the code, its type, and a literal, the smallest length or distance, or the offset of the
+// second table. For a length or a distance, the type is the number of extra bits.
 using Entry = uint32_t;
 enum : uint32_t { kLiteral = 0x80, kMore = 0x40, kEnd = 0x20, kInvalid = 0x60 };
 constexpr Entry entry_of(uint32_t what, uint32_t value) { return value << 16 | what << 8; }
@@ -49,7 +50,7 @@ struct Table {
 using LiteralTable = Table<kLiteralBits, kSymbols>;
 using DistanceTable = Table<kDistanceBits, 32>;
 
-// Bits from the lowest of each byte on. What lies beyond the end reads as 0, and is counted.
+// Bits from the lowest of each byte on. Bits beyond the end read as 0, and are counted.
 class BitReader {
  public:
   BitReader(const uint8_t* data, size_t size) : at_(data), end_(data + size) {}
@@ -93,13 +94,13 @@ class BitReader {
     count_ -= entry & 0xFF;
   }
 
-  // Whether `fill` finds as much as it can take.
+  // Whether `fill` can load a full word.
   bool plenty() const { return end_ - at_ >= 8; }
 
-  // Whether bits were used that are not there.
+  // Whether bits beyond the end were used.
   bool overrun() const { return size_t(count_ >> 3) < beyond_; }
 
-  // Gives back the whole bytes that were not used, and drops the rest of the one that was begun.
+  // Return unused whole bytes, and drop the rest of the one that was begun.
   const uint8_t* align() {
     drop(count_ & 7);
     const size_t held = count_ >> 3;
@@ -143,11 +144,11 @@ constexpr auto kDistanceEntries = entries_of<32>([](uint32_t symbol) {
 });
 constexpr auto kLengthEntries = entries_of<19>([](uint32_t symbol) { return entry_of(kLiteral, symbol); });
 
-// The table of a canonical code with these lengths; false where there is no such code. One that lacks codes is taken only
-// if it has a single one, of one bit, or none.
+// The table of a canonical code with these lengths; false if there is no such code. An incomplete code is accepted only
+// if it has a single code, of one bit, or none.
 template <int kFirst, int kCodes>
 bool build(Table<kFirst, kCodes>& table, const uint8_t* lengths, int symbols, const Entry* made_of) {
-  int several[4][kLongest + 1] = {};  // one alone would wait for itself where lengths repeat
+  int several[4][kLongest + 1] = {};  // a single histogram would stall on repeated lengths
   for (int i = 0; i < symbols; ++i) ++several[i % 4][lengths[i]];
   int counts[kLongest + 1] = {};
   for (int i = 1; i <= kLongest; ++i) counts[i] = several[0][i] + several[1][i] + several[2][i] + several[3][i];
@@ -185,7 +186,8 @@ bool build(Table<kFirst, kCodes>& table, const uint8_t* lengths, int symbols, co
   };
   const Entry* from = sorted;
   int bits = 1;
-  for (; bits <= first; ++bits) {  // an entry stands in every place that ends in its code: the table is doubled as codes grow
+  // An entry is repeated at every index that ends in its code: the table is doubled as codes grow.
+  for (; bits <= first; ++bits) {
     for (int n = counts[bits]; n > 0; --n) {
       entries[code] = *from++;
       next(bits);
@@ -244,7 +246,7 @@ class Inflater {
   Inflater(const uint8_t* data, size_t size, size_t window, uint8_t* out, size_t out_size)
       : bits_(data, size), window_(window), begin_(out), at_(out), end_(out + out_size) {}
 
-  // Where the input goes on, or null.
+  // Where the input continues, or null.
   const uint8_t* run() {
     for (bool last = false; !last;) {
       bits_.fill();
@@ -353,7 +355,7 @@ class Inflater {
     }
   }
 
-  // What a length and the distance behind it stand for; with what follows them they are 33 bits at most.
+  // Decode a length and the distance after it; with what follows they are 33 bits at most.
   bool repeat(Entry found, const DistanceTable& distances, BitReader& bits, uint8_t*& at) const {
     const size_t length = value_of(found) + bits.take(what_of(found));
     found = look_up(distances, bits);
@@ -365,10 +367,10 @@ class Inflater {
     return true;
   }
 
-  // Bytes that lie `distance` before, which may be some of those that are being written.
+  // Copy bytes from `distance` before, which may overlap those being written.
   static void copy(uint8_t* to, size_t distance, size_t length) {
     const uint8_t* from = to - distance;
-    if (distance >= 8) {  // beyond the end too, where nothing is yet
+    if (distance >= 8) {  // also beyond the end, which is not written yet
       for (size_t i = 0; i < length; i += 8) std::memcpy(to + i, from + i, 8);
     } else if (distance == 1) {
       std::memset(to, *from, length);
@@ -399,7 +401,7 @@ uint32_t crc32(const uint8_t* at, size_t size) {
   return ~crc;
 }
 
-HEADRACE_WIDE uint32_t adler32(const uint8_t* data, size_t size) {
+HEADRACE_INLINE uint32_t adler32_inline(const uint8_t* data, size_t size) {
   constexpr uint32_t kModulus = 65521;
   uint32_t sum = 1, sums = 0;
   while (size > 0) {
@@ -423,11 +425,13 @@ HEADRACE_WIDE uint32_t adler32(const uint8_t* data, size_t size) {
   }
   return sums << 16 | sum;
 }
+HEADRACE_DISPATCH(uint32_t, adler32, (const uint8_t* data, size_t size), (data, size))
 
 bool inflate_zlib(const uint8_t* data, size_t size, uint8_t* out, size_t out_size) {
   if (size < 6) return false;
   const unsigned head = unsigned(data[0] << 8 | data[1]);
-  if (head % 31 || (data[0] & 0x0F) != 8 || data[0] >> 4 > 7 || data[1] & 0x20) return false;  // a dictionary is not for us
+  // Preset dictionaries are not supported.
+  if (head % 31 || (data[0] & 0x0F) != 8 || data[0] >> 4 > 7 || data[1] & 0x20) return false;
   Inflater inflater(data + 2, size - 2, size_t(1) << (8 + (data[0] >> 4)), out, out_size);
   const uint8_t* rest = inflater.run();
   if (!rest || data + size - rest != 4) return false;

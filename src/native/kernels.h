@@ -1,4 +1,4 @@
-// What each kernel offers; bindings.cc alone turns these into Python functions. Callers check sizes and ranges.
+// The kernels' interfaces; only the bindings turn these into Python functions. Callers check sizes and ranges.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +35,11 @@ int64_t shuffle_held(ShuffleLaw law, int64_t t, int64_t* rows);
 // rows[i] = the row given out at steps[i].
 void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_t* rows);
 
-// rows[i] = the row given out at step first + i, where `slots` hold what shuffle_held says before step `first`, with the
-// empty one in `hole`, and `used` of them in use; all three are brought forward.
+// rows[i] = the row given out at step first + i. `slots` are those of shuffle_held before step `first`, with the empty
+// one in `hole`, and `used` of them in use; all three are advanced.
 void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, int64_t* hole, int64_t* used, int64_t* rows);
 
-// The values of a column of so many rows, `bytes` a row, without gaps.
+// The values of a dense column, `bytes` per row.
 template <typename Byte>
 struct ColumnBytes {
   Byte* data;
@@ -49,17 +49,17 @@ struct ColumnBytes {
 using InColumns = std::vector<ColumnBytes<const uint8_t>>;
 using OutColumns = std::vector<ColumnBytes<uint8_t>>;
 
-// Packed rows: the values of all columns of a row one after another, `row_bytes` together. Copies rows `first` to
-// `first + count - 1` of the columns to or from them; fastest if columns of four or eight bytes stand side by side.
+// Packed rows: the values of all columns of a row contiguously, `row_bytes` together. Copy rows `first` to `first +
+// count - 1` of the columns to or from them; fastest if columns of four or eight bytes are adjacent.
 void pack_columns(const InColumns& columns, int64_t first, int64_t count, size_t row_bytes, uint8_t* rows);
 void unpack_columns(const uint8_t* rows, size_t row_bytes, int64_t first, int64_t count, const OutColumns& columns);
 
 // Row i of the columns = packed row numbers[i]. Several threads copy if there is much to copy.
 void gather_columns(const uint8_t* rows, size_t row_bytes, const int64_t* numbers, int64_t count, const OutColumns& columns);
 
-// Moves rows between columns and slots, which hold packed rows, for `count` steps while rows come in: row i of `incoming`
-// fills the hole, slot draws[i] goes to row i of `out` and becomes the hole. Returns the last hole. Several threads copy if
-// there is much to copy.
+// Move rows between columns and slots, which hold packed rows, for `count` steps while rows come in: row i of
+// `incoming` fills the hole, slot draws[i] goes to row i of `out` and becomes the hole. Returns the last hole. Several
+// threads copy if there is much to copy.
 int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const InColumns& incoming, const int64_t* draws,
                          int64_t count, const OutColumns& out);
 
@@ -70,16 +70,16 @@ void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
 // out[i] = the image of indices[i] under the key's permutation of [0, size).
 void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);
 
-// Rows of several branches in one sequence. Of every prefix each branch has its share, but for rounding, at the borders of
-// blocks; within a block the order is drawn. shares[m]: what part of the rows that the branches around m share, in a tree
-// that halves their numbers, fall to those before m, in units of 2^-30.
+// Rows of several branches in one sequence. In every prefix each branch has its share, up to rounding, at block
+// boundaries; within a block the order is drawn. shares[m]: in a binary tree over the branch numbers, the part of the
+// rows below the node m that belongs to branches before m, in units of 2^-30.
 struct MixLaw {
   uint64_t key;
   const int64_t* shares;
   int64_t branches;
 };
 
-// One block: of each place the branch, and the row of that branch.
+// One block: for each position the branch, and the row of that branch.
 class MixBlock {
  public:
   static constexpr int64_t kRows = 256;
@@ -96,30 +96,40 @@ class MixBlock {
   int64_t branches_[kRows], rows_[kRows];
 };
 
-// The branch and the row of it at each of these places.
+// The branch and its row at each of these positions.
 void mix_rows(const MixLaw& law, const int64_t* indices, int64_t count, int64_t* branches, int64_t* rows);
 
-// How many of the first n rows are each branch's.
+// How many of the first n rows belong to each branch.
 void mix_counts(const MixLaw& law, int64_t n, int64_t* counts);
 
-// bins[i]: the first bin that has room for sizes[i] after those before it; returns how many bins are used.
-int64_t first_fit(const int64_t* sizes, int64_t count, int64_t room, int64_t* bins);
+// bins[i]: the first bin that has room for sizes[i] after those before it, and holds fewer than `most_items` (0: any
+// number); returns how many bins are used.
+int64_t first_fit(const int64_t* sizes, int64_t count, int64_t room, int64_t most_items, int64_t* bins);
+
+// As first_fit, the bin with the least room that is enough; of several the first.
+int64_t best_fit(const int64_t* sizes, int64_t count, int64_t room, int64_t most_items, int64_t* bins);
+
+// As these, of sizes in several dimensions (count x dims): `best` takes the bin with the least sum of shares left.
+int64_t fit_several(const int64_t* sizes, int64_t count, const int64_t* rooms, int64_t dims, int64_t most_items, bool best,
+                    int64_t* bins);
 
 // A part of a sequence in a row: `tokens` values from `start` on, and a separator if `whole` is one more, at a cell.
 struct PackPiece {
   int64_t start, tokens, whole, cell, segment, document;
 };
 
-struct PackedRows {
-  uint8_t* tokens;
+struct PackedPlaces {
   int32_t* segments;
-  int32_t* positions;
+  int32_t* positions;  // may be null
   int64_t* documents;  // may be null
 };
 
-// Fills all cells: with pieces, which are in order, and between them with zeros (and -1 for documents).
-void pack_rows(const uint8_t* values, size_t bytes, const PackPiece* pieces, int64_t count, const uint8_t* separator,
-               int64_t cells, const PackedRows& out);
+// Fills all cells of a field: with pieces, which are in order, and between them with padding.
+void pack_field(const uint8_t* values, size_t bytes, const PackPiece* pieces, int64_t count, const uint8_t* separator,
+                const uint8_t* padding, int64_t cells, uint8_t* out);
+
+// Says of all cells to which piece they belong; 0, 0 and -1 of those between pieces.
+void pack_places(const PackPiece* pieces, int64_t count, int64_t cells, const PackedPlaces& out);
 
 // Draws that belong to rows: number k of a row is a function of (key, the row's id, k). Draws `first` to `first + count`
 // of each row are made, row after row; ids are (path key, ordinal) pairs.
@@ -150,7 +160,7 @@ void random_permutation(const RowDraws& draws, int64_t* out);
 void ragged_take(const uint8_t* values, size_t value_bytes, const int64_t* offsets, const int64_t* indices, int64_t count,
                  uint8_t* out);
 
-// Rows of several ragged arrays of bytes: `rows[i]` of part `which[i]`, one after another. Offsets gets count + 1.
+// Rows of several ragged arrays of bytes: `rows[i]` of part `which[i]`, concatenated. Offsets gets count + 1.
 struct TextPart {
   const uint8_t* values;
   const int64_t* offsets;
@@ -158,15 +168,14 @@ struct TextPart {
 void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
                int64_t* offsets);
 
-// Ranges of bytes out of several parts, one behind the other: the i-th lies in part which[i], from bounds[2i] to before
-// bounds[2i + 1].
+// Concatenate ranges of bytes of several parts: the i-th is in part which[i], from bounds[2i] to before bounds[2i + 1].
 void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, uint8_t* out);
 
 // Copies row i to the front of out[i * length ..]; the rest of out is left as it is.
 void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
                 uint8_t* out);
 
-// The CRC-32C of these bytes: as fast as this processor can, by the instruction that most have, and always by tables.
+// The CRC-32C of these bytes: by the fastest instruction of this processor, and always by tables.
 uint32_t crc32c(const uint8_t* data, size_t size);
 uint32_t crc32c_by_instruction(const uint8_t* data, size_t size);
 uint32_t crc32c_portable(const uint8_t* data, size_t size);
@@ -175,23 +184,23 @@ bool crc32c_in_hardware();
 // As TFRecord files store it.
 uint32_t masked_crc32c(const uint8_t* data, size_t size);
 
-// What stopped the reading of records at byte `consumed`: nothing but a limit or the end of the bytes, or a checksum.
+// Why the reading of records stopped at byte `consumed`: a limit or the end of the bytes, or a checksum.
 enum class Problem : int { kNone = 0, kLength = 1, kData = 2 };
 struct Scan {
   size_t consumed;
   Problem problem;
 };
 
-// Appends where each whole record from byte `start` on begins, for at most `max_rows` records with `max_bytes` of data
+// Append the offset of each whole record from byte `start` on, for at most `max_rows` records with `max_bytes` of data
 // (the first may be larger). Lengths are always checked, data if `verify`.
 Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
                   Growing<int64_t>& starts);
 
-// The same, with the data of the records one after another, and where each begins, and the last one ends.
+// The same, with the concatenated data of the records, and the offset of each and the end of the last.
 Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
              Growing<uint8_t>& values, Growing<int64_t>& offsets);
 
-// Where records lie, each in one of several parts: its number, where it begins and where it ends are found by strides.
+// References to records in several parts: part number, begin and end, found by strides.
 struct RecordRanges {
   const uint8_t* const* parts;
   const int64_t* which;  // null: all in the first part
@@ -207,16 +216,16 @@ struct RecordRanges {
   }
 };
 
-// Whether all records that lie there are good; their lengths may have been `seen` to be.
+// Whether all records at these offsets are good; their lengths may have been `seen` to be.
 bool verify_at(const RecordRanges& ranges, int64_t count, bool lengths_seen);
 
-// The same, with their data one after another, and where each begins, and the last one ends.
+// The same, with their concatenated data, and the offset of each and the end of the last.
 bool copy_verified(const RecordRanges& ranges, int64_t count, bool lengths_seen, Growing<uint8_t>& values,
                    Growing<int64_t>& offsets);
 
-// The first position from `start` on where a record seems to begin, -1 if there is none: its length's checksum is right,
-// and that of its data, if they are all here; else it ends before byte `end`. (A record of eight bytes of data holds what
-// looks like a header; only a claim to reach beyond the file's end gives it away.)
+// The first offset from `start` on at which a record seems to begin, -1 if there is none: its length's checksum is
+// right, and that of its data, if they are complete; else it ends before byte `end`. (A record of eight bytes of data
+// may contain what looks like a header; only a length beyond the file's end reveals it.)
 int64_t resync(const uint8_t* data, size_t size, size_t start, uint64_t end);
 
 // What framing adds to a record, and how much of it comes before the data.
@@ -225,22 +234,22 @@ constexpr size_t kFraming = 16, kHeader = 12;
 // Rows as records, one after another.
 void frame(const uint8_t* values, const int64_t* offsets, int64_t rows, uint8_t* out);
 
-// Has the allocator keep some freed memory for the next arrays; whether it can.
+// Let the allocator keep some freed memory for the next arrays; return whether it can.
 bool keep_heap();
 
-// Gives freed memory back to the operating system where the allocator can.
+// Return freed memory to the operating system if the allocator can.
 void release_memory();
 
-// Copies the rows with these numbers to out, one after another, by several threads where there is much to copy.
+// Copy the rows with these numbers to out, contiguously, on several threads if there is much to copy.
 void gather(const uint8_t* rows, size_t row_bytes, const int64_t* indices, int64_t count, uint8_t* out);
 
-// Copies rows, `row_step` bytes apart, whose values lie in memory in any order: axes of `sizes`, `steps` bytes apart. Row
-// indices[i] becomes row places[i] of out, in C order; without either, row i. No two places may be the same.
+// Copy rows, `row_step` bytes apart, with any strides: axes of `sizes`, `steps` bytes apart. Row indices[i] becomes row
+// places[i] of out, in C order; without either, row i. No two places may be the same.
 void copy_strided(const uint8_t* rows, int64_t row_step, const int64_t* indices, int64_t count, const int64_t* sizes,
                   const int64_t* steps, int axes, int64_t item_bytes, const int64_t* places, uint8_t* out);
 
-// CSV. What a file looks like: which field goes to which column (slots; -1: none, -2: one too many), whether more fields
-// than slots are too many, and of each column what it holds and whether it may be empty.
+// CSV. The layout of a file: which field goes to which column (slots; -1: none, -2: one too many), whether more fields
+// than slots are too many, and for each column its type and whether it may be empty.
 enum class CsvKind : int { kInt32 = 0, kInt64 = 1, kFloat32 = 2, kFloat64 = 3, kText = 4 };
 struct CsvLayout {
   uint8_t delimiter;
@@ -271,8 +280,8 @@ struct CsvField {
   size_t start = 0, stop = 0;
 };
 
-// Where each record begins, and the last one ends; the numbers of those that were cut into fields, and their fields, so
-// many columns each; what is wrong with the others.
+// The offset of each record, and the end of the last one; the numbers of those that were split into fields, and their
+// fields, one per column; errors of the others.
 struct CsvRecords {
   std::vector<int64_t> starts;
   std::vector<int64_t> good;
@@ -284,15 +293,15 @@ union CsvNumber {
   double real;
 };
 
-// Cuts the bytes from `start` on into at most `max_rows` records; a record that is not whole waits, unless `final`.
+// Split the bytes from `start` on into at most `max_rows` records; an incomplete record is left, unless `final`.
 void csv_split(const uint8_t* data, size_t size, size_t start, int64_t max_rows, bool final, const CsvLayout& layout,
                CsvRecords& out);
 
-// A column of numbers; the fallback stands where a field is empty or wrong.
+// A column of numbers; the fallback replaces empty or invalid fields.
 void csv_convert(const uint8_t* data, const CsvLayout& layout, size_t column, CsvNumber fallback, const CsvRecords& records,
                  std::vector<CsvProblem>& problems, void* out);
 
-// A column of text: how many bytes it takes at most, and the column itself. Returns how many bytes it took.
+// A column of text: an upper bound of its bytes, and the column itself. Returns how many bytes it took.
 size_t csv_text_bytes(const CsvLayout& layout, size_t column, const std::string& fallback, const CsvRecords& records);
 size_t csv_text(const uint8_t* data, const CsvLayout& layout, size_t column, const std::string& fallback,
                 const CsvRecords& records, std::vector<CsvProblem>& problems, int64_t* offsets, uint8_t* out);
@@ -305,7 +314,7 @@ uint64_t combine(uint64_t one, uint64_t other);
 void hash_text(const uint8_t* values, const int64_t* offsets, int64_t rows, const uint64_t* salt, uint64_t* out);
 void hash_numbers(const int64_t* numbers, int64_t count, const uint64_t* salt, uint64_t* out);
 
-// The rest of a division by the same number again and again, exact, without a division.
+// The remainder of repeated divisions by the same number, exact, without a division.
 class Modulo {
  public:
   explicit Modulo(uint64_t divisor);
@@ -335,13 +344,14 @@ struct CrossPart {
 void cross_product(const std::vector<CrossPart>& parts, int64_t rows, uint64_t key, uint64_t buckets, Growing<int64_t>& out,
                    int64_t* offsets);
 
-// Which row of a list of texts another text is; of two that are the same, the first.
+// The index of a text in a list of texts; of duplicates, the first.
 class TextTable {
  public:
   TextTable(const uint8_t* values, const int64_t* offsets, int64_t rows);
   // Rows that are not in the list get -1; `hashes` are their fingerprints.
   void find(const uint8_t* values, const int64_t* offsets, int64_t rows, const uint64_t* hashes, int64_t* out) const;
-  // start + the place of each row in the list; for others `unknown`, or one of `buckets` from there on by the fingerprint.
+  // start + the index of each row in the list; for others `unknown`, or one of `buckets` from there on by the
+  // fingerprint.
   void ids(const uint8_t* values, const int64_t* offsets, int64_t rows, int64_t start, int64_t unknown, uint64_t buckets,
            int64_t* out) const;
 
@@ -356,11 +366,11 @@ class TextTable {
   std::vector<Slot> slots_;
 };
 
-// How often each of some texts came, in the order in which they came first.
+// How often each text came, in the order of first occurrence.
 class TextCounter {
  public:
   TextCounter();
-  // Each row once, or as often as `counts` says, unless it is null; several threads take turns.
+  // Add each row once, or as often as `counts` says, unless it is null. Thread-safe, serialized by a mutex.
   void add(const uint8_t* values, const int64_t* offsets, int64_t rows, const int64_t* counts);
   size_t size() const { return offsets_.size() - 1; }
   const std::vector<uint8_t>& values() const { return values_; }
@@ -371,7 +381,7 @@ class TextCounter {
   std::vector<int64_t> most_frequent(size_t limit, int64_t least) const;
 
  private:
-  // A text: its bytes and their number where it is short, else its hash; and where it is looked for.
+  // A text: its bytes and their number if it is short, else its hash; and its slot.
   struct Key {
     uint64_t low, high, place;
   };
@@ -392,20 +402,20 @@ class TextCounter {
 // out[i] = how many bounds are not greater than values[i]; all of them for NaN. Bounds rise.
 void bucketize(const float* values, int64_t count, const float* bounds, int64_t bounds_count, int64_t* out);
 
-// Row i has the ids[offsets[i] .. offsets[i + 1]]; those outside of [0, depth) do not count. Rows of `out` lie `width`
+// Row i has the ids[offsets[i] .. offsets[i + 1]]; those outside of [0, depth) do not count. Rows of `out` are `width`
 // apart. Adds to each row how often it has each id, or the weights of these (which may be null).
 void add_counts(const int64_t* ids, const int64_t* offsets, int64_t rows, const float* weights, int64_t depth, float* out,
                 int64_t width);
 
-// The same with the rows of a table of depth x dimension put together, into rows of zeros.
+// The same with the rows of a depth x dimension table combined into rows of zeros.
 enum class Combiner : int { kSum = 0, kMean = 1, kSqrtn = 2 };
 void add_embeddings(const int64_t* ids, const int64_t* offsets, int64_t rows, const float* weights, const float* table,
                     int64_t depth, int64_t dimension, Combiner combiner, float* out, int64_t width);
 
-// Nanoseconds that this thread could have run, and had no processor, since it began; 0 where the system does not tell.
+// Nanoseconds that this thread was runnable but had no CPU, since it began; 0 if the system does not report it.
 int64_t run_delay();
 
-// Has the system kill this process when the thread that started it is gone, where the system can.
+// Let the system kill this process when the thread that started it is gone, if the system can.
 void die_with_parent();
 
 }  // namespace headrace

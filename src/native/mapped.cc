@@ -26,7 +26,7 @@ struct Ranges {
 
 Ranges first_ranges;
 struct sigaction previous;
-std::atomic<pthread_t> passing_on{};  // the thread that is in a handler of others
+std::atomic<pthread_t> passing_on{};  // the thread that is in a handler of another library
 std::atomic<size_t> page_bytes;
 
 bool replaced_by_zeros(uintptr_t at) {
@@ -45,16 +45,16 @@ bool replaced_by_zeros(uintptr_t at) {
   return false;
 }
 
-// What is none of our business goes to the handler that was there before. It may put ours back and send the signal once
-// more, as Python's faulthandler does: then the process ends as it would have done without us.
+// Other signals go to the handler that was installed before. It may restore ours and raise the signal again, as
+// Python's faulthandler does: then the process ends as it would without us.
 void pass_on(int signal, siginfo_t* info, void* context) {
-  pthread_t nobody{}, here = pthread_self();
+  pthread_t none{}, here = pthread_self();
   const bool again = pthread_equal(passing_on.load(), here);
   if (!again && previous.sa_flags & SA_SIGINFO) {
-    passing_on.compare_exchange_strong(nobody, here);
+    passing_on.compare_exchange_strong(none, here);
     previous.sa_sigaction(signal, info, context);
   } else if (!again && previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
-    passing_on.compare_exchange_strong(nobody, here);
+    passing_on.compare_exchange_strong(none, here);
     previous.sa_handler(signal);
   } else {
     struct sigaction end = {};
@@ -67,12 +67,12 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  const bool fault = info->si_code > 0;  // else somebody sent it
+  const bool fault = info->si_code > 0;  // else it was sent by a process
   if (!fault || !replaced_by_zeros(reinterpret_cast<uintptr_t>(info->si_addr))) pass_on(signal, info, context);
   errno = error;
 }
 
-// Others may set handlers of their own at any time: ours comes first from the next look on, and calls theirs.
+// Other code may install handlers at any time: the next check puts ours first, and it calls theirs.
 void be_the_handler() {
   struct sigaction ours = {}, there;
   ours.sa_sigaction = on_bus_error;
@@ -82,12 +82,12 @@ void be_the_handler() {
   if (!(there.sa_flags & SA_SIGINFO) || there.sa_sigaction != on_bus_error) previous = there;
 }
 
-// No lock: a process that is forked while another thread held one would wait for it for ever.
+// No lock: a child that is forked while another thread holds it would wait forever.
 GuardedRange* free_range() {
   for (Ranges* some = &first_ranges;; some = some->next.load()) {
     for (GuardedRange& range : some->ranges) {
-      uintptr_t nobody = 0;
-      if (range.start.compare_exchange_strong(nobody, UINTPTR_MAX)) return &range;
+      uintptr_t none = 0;
+      if (range.start.compare_exchange_strong(none, UINTPTR_MAX)) return &range;
     }
     if (some->next.load()) continue;
     Ranges *const more = new Ranges, *none = nullptr;
@@ -103,7 +103,7 @@ int duplicate(int descriptor) {
   return made;
 }
 
-// Memory that is guarded from now on; -1 for the descriptor where there is no file yet.
+// Guard memory from now on; -1 for the descriptor if there is no file yet.
 void* guarded(size_t size, int protection, int flags, int descriptor, GuardedRange*& range) {
   page_bytes = size_t(sysconf(_SC_PAGESIZE));
   be_the_handler();
@@ -122,12 +122,12 @@ void let_go(const void* memory, size_t size, GuardedRange* range) {
   range->start = 0;
 }
 
-// To open a file does not count as a use, where that can be had.
+// Opening a file does not change its access time, if possible.
 int open_unused(const char* path) {
   constexpr int flags = O_RDONLY | O_CLOEXEC;
 #ifdef O_NOATIME
   const int descriptor = open(path, flags | O_NOATIME);
-  if (descriptor >= 0 || errno != EPERM) return descriptor;  // else the file is somebody else's
+  if (descriptor >= 0 || errno != EPERM) return descriptor;  // else the file belongs to another user
 #endif
   return open(path, flags);
 }
@@ -222,7 +222,7 @@ bool MappedParts::put_known(const char* path, const FileStamp& was, size_t start
   struct timespec times[2] = {};
   clock_gettime(CLOCK_REALTIME, &times[0]);
   times[1].tv_nsec = UTIME_OMIT;
-  futimens(descriptor, times);  // which may be refused: a file of somebody else's, a disk that cannot be written to
+  futimens(descriptor, times);  // which may be denied: a file of another user, a read-only disk
   put_and_keep(descriptor, start, count);
   return true;
 }

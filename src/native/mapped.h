@@ -1,5 +1,5 @@
-// Files as memory. Where one has been cut short, or cannot be read, there are zeros instead of a signal that ends the
-// process, and `intact` says so: who has looked at the memory asks before it believes what it saw.
+// Files as memory. If one has been truncated, or cannot be read, there are zeros instead of a signal that ends the
+// process, and `intact` reports it: readers of the memory check it before they trust what they read.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace headrace {
 
-// What a file was when somebody looked at it: another one, or one that was changed, differs in some of it.
+// The stat of a file: another one, or one that was changed, differs in some field.
 struct FileStamp {
   uint64_t device;
   uint64_t inode;
@@ -24,7 +24,7 @@ struct GuardedRange {
   std::atomic<bool> hit{false};
 };
 
-// Have the handler of SIGBUS be ours, whoever has set one since: before mapped memory is looked at.
+// Install our SIGBUS handler again, if another was installed since: before mapped memory is read.
 void guard_mapped();
 
 class MappedFile {
@@ -38,13 +38,13 @@ class MappedFile {
   const uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
 
-  // Whether all that was read so far were bytes of the file, which is as long as it was, as far as that can be told.
+  // Whether all that was read so far were bytes of the file, and it has its old length, as far as can be determined.
   bool intact() const;
 
-  // Closes the file; the memory stays. From here on nobody can tell whether the file has become shorter within a page.
+  // Closes the file; the memory stays. From here on it is unknown whether the file has become shorter within a page.
   void close_file();
 
-  // Takes the pages from one place to before another out of this process's own view; they are read again if need be.
+  // Unmap the pages between two offsets from this process; they are read again on access.
   void release(size_t start, size_t stop) const;
 
  private:
@@ -54,8 +54,8 @@ class MappedFile {
   GuardedRange* range_;
 };
 
-// The bytes of one object whose parts lie in different files, or come from elsewhere: each part is put where it belongs.
-// What was not put there, or was taken away, must not be looked at.
+// The bytes of one object whose parts are in different files, or come from elsewhere: each part is mapped at its
+// offset. Parts that are not mapped, or were removed, must not be read.
 class MappedParts {
  public:
   explicit MappedParts(size_t size);
@@ -72,17 +72,17 @@ class MappedParts {
   // The first `count` bytes of an open file. Throws std::system_error.
   void put_file(int descriptor, size_t start, size_t count);
 
-  // The first `count` bytes of the file of this name, which counts as a use of it, if it is what it was. Throws
+  // Map the first `count` bytes of the file of this name, updating its access time, if it is unchanged. Throws
   // std::system_error.
   bool put_known(const char* path, const FileStamp& was, size_t start, size_t count);
 
   // These bytes, copied. Throws std::system_error.
   void put_copy(const uint8_t* bytes, size_t start, size_t count);
 
-  // Takes the part that begins here away.
+  // Remove the part that begins here.
   void take_away(size_t start);
 
-  // Whether all that was read so far were bytes that were put there, of files that are as long as they were.
+  // Whether all that was read so far were mapped bytes, of files that have their old length.
   bool intact() const;
 
  private:

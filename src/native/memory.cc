@@ -16,11 +16,10 @@
 namespace headrace {
 namespace {
 
-constexpr std::chrono::milliseconds kPause(200);  // the next epoch may begin at once, and wants the same memory
+constexpr std::chrono::milliseconds kPause(200);  // the next epoch may begin at once, and reuses the memory
 constexpr int64_t kWorth = 8 << 20;               // less idle memory than this may stay
 
-// Gives idle memory back to the system once no pass has run for a moment. A thread waits for that, and only then is
-// there one.
+// Returns idle memory to the system once no pass has run for a moment. A thread exists only to wait for that.
 class Idle {
  public:
   void begin() {
@@ -35,7 +34,7 @@ class Idle {
     if (!passes_ && (wanted_ || pool_stats().idle > kWorth)) wait();
   }
 
-  // Memory has come back that nobody uses, maybe after the last pass.
+  // Memory was freed, maybe after the last pass.
   void noted() {
     if (passes_.load(std::memory_order_relaxed)) return;
     std::lock_guard<std::mutex> held(lock_);
@@ -43,7 +42,7 @@ class Idle {
   }
 
   std::mutex& lock() { return lock_; }
-  void forked() { waiting_ = false; }  // the thread is not here
+  void forked() { waiting_ = false; }  // the thread does not exist in the child
 
  private:
   void wait() {
@@ -52,7 +51,7 @@ class Idle {
     try {
       std::thread([this] { give_back(); }).detach();
       waiting_ = true;
-    } catch (const std::system_error&) {  // no more threads: what is idle stays until the next pass ends
+    } catch (const std::system_error&) {  // no more threads: idle memory stays until the next pass ends
     }
   }
 
@@ -77,14 +76,14 @@ class Idle {
   std::mutex lock_;
   std::atomic<int> passes_{0};
   bool waiting_ = false;
-  bool wanted_ = false;  // a pass moved enough for the heap to be worth a look, whatever the pool holds
+  bool wanted_ = false;  // a pass moved enough to trim the heap, whatever the pool holds
   std::chrono::steady_clock::time_point due_;
 };
 
 Idle& idle() {
   static Idle* made = [] {
-    pool_stats();  // a fork takes the locks in the order in which they are taken here, if the pool is there first
-    Idle* fresh = new Idle();  // never ended: its thread may outlive everything else
+    pool_stats();  // a fork takes the locks in the order of this function, if the pool is created first
+    Idle* fresh = new Idle();  // never destroyed: its thread may outlive everything else
     pthread_atfork([] { idle().lock().lock(); }, [] { idle().lock().unlock(); },
                    [] {
                      idle().forked();
@@ -106,7 +105,7 @@ void memory_comes_back(int64_t idle_bytes) {
 
 bool keep_heap() {
 #if defined(__GLIBC__)
-  // By default what is larger than 128 kB is mapped anew for each array, and every page of it costs a fault.
+  // By default allocations larger than 128 kB are mapped anew for each array, and every page of it costs a fault.
   return mallopt(M_MMAP_THRESHOLD, 32 << 20) == 1 && mallopt(M_TRIM_THRESHOLD, 64 << 20) == 1;
 #else
   return false;

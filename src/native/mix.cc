@@ -9,13 +9,13 @@ namespace {
 
 constexpr int kBits = 30;  // of a share
 
-// How many of the first n fall to the part that has this share of them; grows by 0 or 1 with n.
+// How many of the first n belong to the part with this share; grows by 0 or 1 with n.
 int64_t part_of(int64_t n, int64_t share) {
   const int64_t mask = (int64_t(1) << kBits) - 1;
   return (n >> kBits) * share + (((n & mask) * share + (int64_t(1) << (kBits - 1))) >> kBits);
 }
 
-// Of n rows that the branches first to stop - 1 share, how many are each one's.
+// Of n rows that the branches first to stop - 1 share, how many belong to each.
 void count(const MixLaw& law, int64_t first, int64_t stop, int64_t n, int64_t* counts) {
   while (stop - first > 1) {
     const int64_t middle = first + (stop - first) / 2, left = part_of(n, law.shares[middle]);
@@ -26,7 +26,7 @@ void count(const MixLaw& law, int64_t first, int64_t stop, int64_t n, int64_t* c
   counts[first] = n;
 }
 
-// Whose the n-th row is, before rows change places.
+// The branch of the n-th row, before rows are permuted.
 int64_t branch_of(const MixLaw& law, int64_t n) {
   int64_t first = 0, stop = law.branches;
   while (stop - first > 1) {

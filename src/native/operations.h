@@ -1,4 +1,4 @@
-// Arithmetic with bytes, as Python says it.
+// Python operators on bytes.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@
 namespace headrace {
 namespace {
 
-constexpr int64_t kTileRows = 64;  // of all columns, both sides of the copy stay in the first-level cache
+constexpr int64_t kTileRows = 64;  // for all columns, both sides of the copy stay in the first-level cache
 constexpr size_t kLine = 64;       // bytes of a cache line
 
 #if defined(__SSE2__)
@@ -39,7 +39,7 @@ void transpose(const uint8_t* const* in, uint8_t* const* out, std::integral_cons
 }
 #endif
 
-// Rows of some columns, from number `first` on, and packed rows: one of them is written to, as the types say.
+// Rows of some columns, from number `first` on, and packed rows: the types say which is written.
 template <typename Byte, typename RowByte>
 struct Tile {
   const ColumnBytes<Byte>* columns;
@@ -51,13 +51,13 @@ struct Tile {
     return columns[column].data + size_t(first + row) * columns[column].bytes;
   }
 
-  // Copies as many columns at once as values fill a register, and as many rows; returns how many rows are done.
+  // Copy as many columns at once as values fill a register, and as many rows; return how many rows are done.
   template <size_t kBytes>
   int64_t copy_squares(size_t column, size_t place) const {
     int64_t row = 0;
 #if defined(__SSE2__)
     constexpr size_t kSide = 16 / kBytes;
-    const size_t step = row_bytes;  // of its own: what is written as bytes might be anything
+    const size_t step = row_bytes;  // a local copy: bytes that are written might alias anything
     Byte* values[kSide];
     RowByte* lines[kSide];
     for (size_t i = 0; i < kSide; ++i) {
@@ -108,8 +108,8 @@ struct Tile {
   }
 };
 
-// Fetches the values of the next but one tile: hardware does not follow so many columns. Inlined, since GCC deletes calls
-// of a function that only prefetches.
+// Prefetch the values of the next but one tile: hardware cannot prefetch this number of streams. Inlined, because GCC
+// deletes calls of a function that only prefetches.
 template <typename Byte>
 [[gnu::always_inline]] inline void prefetch(const std::vector<ColumnBytes<Byte>>& columns, int64_t first) {
   for (const auto& column : columns) {
@@ -134,9 +134,9 @@ void copy_tiles(const std::vector<ColumnBytes<Byte>>& columns, int64_t first, in
 }
 
 constexpr size_t kTileBytes = 32 << 10;  // of packed rows on their way to the columns
-constexpr int64_t kRowsAhead = 16;       // a row is prefetched so many rows before it is copied
+constexpr int64_t kRowsAhead = 16;       // prefetch distance in rows
 
-// Inlined, since GCC deletes calls of a function that only prefetches.
+// Inlined, because GCC deletes calls of a function that only prefetches.
 [[gnu::always_inline]] inline void prefetch_row(const uint8_t* row, size_t row_bytes) {
   for (size_t at = 0; at < std::min(row_bytes, 8 * kLine); at += kLine) __builtin_prefetch(row + at);
 }

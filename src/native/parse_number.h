@@ -1,4 +1,4 @@
-// Numbers out of text, by TensorFlow's rules: space around them, a plus sign, hexadecimal, inf and nan are all right.
+// Parse numbers by TensorFlow's rules: space around them, a plus sign, hexadecimal, inf and nan are accepted.
 #pragma once
 
 #include <charconv>
@@ -24,7 +24,7 @@ bool parsed_integer(const char* begin, const char* end, T& value) {
 }
 
 template <typename T>
-T slowly(const char* begin, const char* end) {  // beyond the largest or below the smallest: infinite, or nothing
+T slowly(const char* begin, const char* end) {  // out of range: infinity, or zero
   const std::string text(begin, end);
   if constexpr (sizeof(T) == sizeof(float)) return std::strtof(text.c_str(), nullptr);
   return T(std::strtod(text.c_str(), nullptr));

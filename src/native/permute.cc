@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu.h"
 #include "kernels.h"
 #include "philox.h"
 
@@ -15,7 +16,7 @@ namespace {
 // Below this a table is cheap and exactly uniform; above it a Feistel network needs no memory.
 constexpr int64_t kTable = 1 << 16;
 constexpr int kRounds = 8;
-constexpr int kLanes = 64;  // indices that go through the rounds side by side
+constexpr int kLanes = 64;  // indices that are permuted side by side
 
 struct Feistel {
   uint64_t size;
@@ -23,7 +24,7 @@ struct Feistel {
   uint32_t keys[kRounds];
 };
 
-// The domain is the next power of two, whose bits are cut into two parts of at most 31.
+// The domain is the next power of two, whose bits are split into two parts of at most 31.
 Feistel feistel(uint64_t key, uint64_t size) {
   Feistel f{size, 0, 0, {}};
   int bits = 2;
@@ -39,7 +40,7 @@ Feistel feistel(uint64_t key, uint64_t size) {
   return f;
 }
 
-// Every bit of the part that is read sways every bit of what is made of it.
+// Every input bit affects every output bit.
 inline uint32_t stir(uint32_t x, uint32_t key) {
   x ^= key;
   x ^= x >> 16;
@@ -50,7 +51,7 @@ inline uint32_t stir(uint32_t x, uint32_t key) {
   return x ^ (x >> 16);
 }
 
-// Each round changes one part by what the other is. Written so that a compiler sees lanes.
+// Each round changes one part by a function of the other. Written so that a compiler vectorizes it.
 inline __attribute__((always_inline)) void rounds(const Feistel& f, uint64_t* values) {
   const uint32_t left_mask = (uint32_t(1) << f.left_bits) - 1, right_mask = (uint32_t(1) << f.right_bits) - 1;
   uint32_t left[kLanes], right[kLanes];
@@ -71,10 +72,10 @@ HEADRACE_WIDE void rounds_wide(const Feistel& f, uint64_t* values) { rounds(f, v
 #endif
 void rounds_plain(const Feistel& f, uint64_t* values) { rounds(f, values); }
 
-// Values outside [0, size) are sent round again until they fall inside, in company of the next indices.
+// Values outside [0, size) go through the rounds again until they fall inside, together with the next indices.
 void walk(const Feistel& f, const int64_t* indices, int64_t count, int64_t* out) {
 #ifdef HEADRACE_WIDE
-  static const bool wide = __builtin_cpu_supports("avx2");
+  static const bool wide = cpu_features().avx2;
   const auto run = wide ? rounds_wide : rounds_plain;
 #else
   const auto run = rounds_plain;
@@ -92,7 +93,7 @@ void walk(const Feistel& f, const int64_t* indices, int64_t count, int64_t* out)
     for (int i = 0; i < live; ++i) {
       const uint64_t value = values[i];
       const int64_t place = places[i];
-      out[place] = int64_t(value);  // for good, unless it goes round again
+      out[place] = int64_t(value);  // final, unless it goes through again
       values[again] = value;
       places[again] = place;
       again += value >= f.size;

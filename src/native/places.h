@@ -1,4 +1,4 @@
-// Records by where they lie in files that are mapped.
+// References to records in mapped files.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace headrace::python {
 
-// Either of each record the number of its file, the bytes where it begins and ends, and a number of its own; or where the
-// records of one file begin that lie one after another, and where the last one ends.
+// Either for each record the number of its file, its begin and end offsets, and its own number; or the offsets of
+// consecutive records of one file, and the end of the last one.
 using ConstWhere = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
 
 class Places {
@@ -42,7 +42,7 @@ class Places {
     }
   }
 
-  // Whether what was seen were bytes of the files; asked under Python's lock, since others may close them.
+  // Whether what was read were bytes of the files; checked with the GIL, because other threads may close them.
   bool intact() const {
     for (size_t i = 0; i < files_.size(); ++i) {
       if (used_[i] && !files_[i]->intact()) return false;
@@ -53,7 +53,7 @@ class Places {
   int64_t count() const { return count_; }
   size_t bytes() const { return bytes_; }
 
-  // How many of the records from one on have, together, at least so many bytes, or are all that are left.
+  // How many of the records from one on have, together, at least this many bytes, or are all that are left.
   int64_t some(int64_t first, size_t bytes) const {
     int64_t end = first;
     for (size_t seen = 0; end < count_ && seen < bytes; ++end) seen += size_t(ranges_.end(end) - ranges_.begin(end));
@@ -62,7 +62,7 @@ class Places {
 
   bool verify(int64_t begin, int64_t end) const { return headrace::verify_at(ranges_.from(begin), end - begin, true); }
 
-  // Copies the data of some records, as values and offsets; false where what was copied is not what its checksum says.
+  // Copy the data of some records, as values and offsets; false if a checksum does not match the copy.
   bool copy(int64_t begin, int64_t end, headrace::Growing<uint8_t>& values, headrace::Growing<int64_t>& offsets) const {
     return headrace::copy_verified(ranges_.from(begin), end - begin, true, values, offsets);
   }

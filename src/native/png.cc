@@ -1,5 +1,5 @@
-// PNGs of 8 bits a channel, in one piece: grey, colours and palettes, with and without alpha. Whatever is rarer, or not
-// right in any respect, is left to a library.
+// PNGs of 8 bits per channel, not interlaced: gray, colors and palettes, with and without alpha. Anything rarer, or
+// invalid in any respect, is left to a library.
 #include <cstdlib>
 #include <cstring>
 
@@ -15,7 +15,7 @@ constexpr uint32_t name_of(const char (&name)[5]) {
   return uint32_t(uint8_t(name[0])) << 24 | uint32_t(uint8_t(name[1])) << 16 | uint32_t(uint8_t(name[2])) << 8 | uint8_t(name[3]);
 }
 
-// Chunks that say nothing of the pixels' values. Others may: of transparency, of animation, of which way is up.
+// Chunks that do not affect the pixels. Others may: transparency, animation, orientation.
 bool is_remark(uint32_t name) {
   switch (name) {
     case name_of("gAMA"): case name_of("cHRM"): case name_of("sRGB"): case name_of("pHYs"): case name_of("tIME"):
@@ -24,17 +24,17 @@ bool is_remark(uint32_t name) {
   }
 }
 
-// What a file consists of, as far as it is plain.
+// The parsed parts of a plain file.
 struct Parts {
   int64_t height = 0, width = 0;
-  int channels = 0;  // of the pixels; 1 with a palette, whose numbers they are
+  int channels = 0;  // of the pixels; 1 with a palette, whose indices they are
   const uint8_t* palette = nullptr;
   size_t colours = 0;
   const uint8_t* packed = nullptr;
   size_t packed_size = 0;
 };
 
-// False where the file is not plain and whole. Packed pixels in several chunks are put together in `joined`.
+// False if the file is not plain and complete. Compressed pixels in several chunks are joined in `joined`.
 bool read_parts(const uint8_t* data, size_t size, Growing<uint8_t>& joined, Parts& made) {
   if (size < 8 || std::memcmp(data, "\x89PNG\r\n\x1a\n", 8) != 0) return false;
   bool begun = false, indexed = false, left = false;
@@ -76,14 +76,14 @@ bool read_parts(const uint8_t* data, size_t size, Growing<uint8_t>& joined, Part
   }
 }
 
-// Without branches, which nobody could foretell.
+// Branch-free, because branches would be unpredictable.
 uint8_t nearest(int left, int above, int corner) {
   const int to_left = std::abs(above - corner), to_above = std::abs(left - corner), to_corner = std::abs(left + above - 2 * corner);
   const int nearer = to_above < to_left ? above : left, distance = to_above < to_left ? to_above : to_left;
   return uint8_t(to_corner < distance ? corner : nearer);
 }
 
-// One line of `size` bytes, each the difference from what lies left of and above it; `above` is null in the first line.
+// One line of `size` bytes, each the difference from its left and upper neighbors; `above` is null in the first line.
 template <int kStep>
 void unfilter(int filter, const uint8_t* from, const uint8_t* above, uint8_t* to, size_t size) {
   uint8_t left[kStep] = {}, corner[kStep] = {};
@@ -105,7 +105,7 @@ void unfilter(int filter, const uint8_t* from, const uint8_t* above, uint8_t* to
       }
       return;
     case 4:
-      if (!above) return unfilter<kStep>(1, from, above, to, size);  // the nearest is what lies left
+      if (!above) return unfilter<kStep>(1, from, above, to, size);  // the nearest is the left one
       for (size_t i = 0; i < size; i += kStep) {
         for (int c = 0; c < kStep; ++c) {
           const uint8_t up = above[i + c];
@@ -128,7 +128,7 @@ void unfilter_line(int channels, int filter, const uint8_t* from, const uint8_t*
   }
 }
 
-// Numbers of colours as colours; false where one has none.
+// Palette indices to colors; false if one is out of range.
 bool look_up_colours(const Parts& parts, const uint8_t* from, uint8_t* to) {
   for (int64_t i = 0; i < parts.width; ++i) {
     if (from[i] >= parts.colours) return false;
@@ -137,7 +137,7 @@ bool look_up_colours(const Parts& parts, const uint8_t* from, uint8_t* to) {
   return true;
 }
 
-// Pixels with other channels: grey is repeated, colours become grey, an alpha is dropped or is full.
+// Convert channels: gray is repeated, colors become gray, alpha is dropped or opaque.
 void convert_line(const uint8_t* from, int stored, uint8_t* to, int channels, int64_t width) {
   const bool coloured = stored > 2, has_alpha = stored % 2 == 0;
   for (int64_t i = 0; i < width; ++i, from += stored, to += channels) {

@@ -14,20 +14,20 @@
 namespace headrace {
 namespace {
 
-constexpr size_t kLarge = 64 << 10;   // what is smaller, the system's allocator keeps by itself
+constexpr size_t kLarge = 64 << 10;   // smaller blocks are cached by the system's allocator
 constexpr size_t kPrefix = 64;        // before large memory: keeps it aligned
 constexpr size_t kSmallPrefix = 16;   // before small memory
-constexpr size_t kApart = 4 << 20;    // what is larger is mapped by itself
-constexpr size_t kChunk = 32 << 20;   // what is smaller is cut out of mappings of this size
-constexpr size_t kColour = 192;       // memory begins at different places of its page: processors take copies between
-constexpr size_t kColours = 16;       // equal ones for overlapping, and wait
+constexpr size_t kApart = 4 << 20;    // larger blocks have their own mapping
+constexpr size_t kChunk = 32 << 20;   // smaller ones are carved out of mappings of this size
+constexpr size_t kColour = 192;       // memory begins at different offsets in its page: processors treat copies between
+constexpr size_t kColours = 16;       // equal ones as overlapping, and stall
 constexpr int kSteps = 8;             // sizes from one power of two to the next
-constexpr int kSlack = 4;             // so many steps larger may be what is used again
+constexpr int kSlack = 4;             // a reused block may be this many steps larger
 constexpr int kFirst = 16;            // log2 of kLarge
 constexpr int kClasses = (48 - kFirst) * kSteps;
 constexpr uint64_t kSmall = uint64_t(-1);
 
-// Each piece of memory says, in the words before it, of which class it is, its size, and where its mapping begins.
+// Each block stores its class, its size and the start of its mapping in the words before it.
 uint64_t& class_of(void* memory) { return static_cast<uint64_t*>(memory)[-1]; }
 uint64_t& size_of(void* memory) { return static_cast<uint64_t*>(memory)[-2]; }
 char*& start_of(void* memory) { return static_cast<char**>(memory)[-3]; }
@@ -46,17 +46,17 @@ size_t class_bytes(int number) {
 
 size_t mapped_bytes(int number) { return (class_bytes(number) + kPrefix + kColours * kColour + 4095) & ~size_t(4095); }
 
-// Memory of one class: warm where its pages are there, cold where the system has them back.
+// Memory of one class: warm if its pages are resident, cold if they were returned to the system.
 struct Shelf {
   std::vector<void*> warm, cold;
-  uint64_t used = 0;  // when a piece was last taken or given
+  uint64_t used = 0;  // when a block was last taken or returned
 };
 
-// Memory that is mapped by itself.
+// Memory with its own mapping.
 struct Mapping {
   size_t bytes;
   bool pinned = false;
-  bool unwanted = false;  // would have gone back, were it not pinned
+  bool unwanted = false;  // would have been returned, but is pinned
 };
 
 class Pool {
@@ -91,7 +91,7 @@ class Pool {
     return memory;
   }
 
-  // Returns how many bytes are idle then.
+  // Returns how many bytes are idle afterwards.
   int64_t give(void* memory, int number) {
     std::lock_guard<std::mutex> held(lock_);
     const int64_t bytes = int64_t(class_bytes(number));
@@ -169,7 +169,7 @@ class Pool {
     return static_cast<char*>(start);
   }
 
-  // The class whose warm memory is to be used: this one, or one that is not much larger, if it has none.
+  // The class whose warm memory to use: this one, or a slightly larger one, if it has none.
   int warm_from(int number) const {
     const int last = std::min(number + kSlack, kClasses - 1);
     for (int i = number; i <= last; ++i) {
@@ -178,7 +178,8 @@ class Pool {
     return number;
   }
 
-  // A piece of a larger mapping: a process may have only so many mappings. What is left of the last one is lost.
+  // Carve a block out of a larger mapping: the number of mappings of a process is limited. The rest of the last one is
+  // lost.
   char* carve(size_t bytes) {
     if (size_t(end_ - next_) < bytes) {
       char* start = map(kChunk);
@@ -189,7 +190,7 @@ class Pool {
     return std::exchange(next_, next_ + bytes);
   }
 
-  // Gives the pages back; the addresses of carved memory stay for later.
+  // Return the pages; the addresses of carved memory are kept for later.
   void release(void* memory, int number) {
     char* start = start_of(memory);
     const size_t bytes = mapped_bytes(number);
@@ -209,7 +210,7 @@ class Pool {
     apart_.erase(found);
   }
 
-  // Gives one piece back, of the size that has not been wanted for the longest time.
+  // Return one block, of the least recently used size.
   void release_oldest() {
     int oldest = -1;
     for (int i = 0; i < kClasses; ++i) {
@@ -244,7 +245,7 @@ class Pool {
 
 Pool& the_pool() {
   static Pool* made = [] {
-    Pool* fresh = new Pool();  // never ended: arrays may outlive everything else
+    Pool* fresh = new Pool();  // never destroyed: arrays may outlive everything else
     pthread_atfork([] { the_pool().lock().lock(); }, [] { the_pool().lock().unlock(); },
                    [] { the_pool().lock().unlock(); });
     return fresh;

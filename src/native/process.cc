@@ -19,7 +19,7 @@ void die_with_parent() {
 
 int64_t run_delay() {
 #ifdef __linux__
-  const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);  // time on a processor, time without one
+  const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);  // time on a CPU, time waiting for one
   if (file < 0) return 0;
   char text[96];
   const ssize_t size = read(file, text, sizeof text - 1);

@@ -1,4 +1,4 @@
-// What the files share that know Python: arrays as arguments, checks of them, memory in and out.
+// Shared by the bindings: arrays as arguments, their checks, memory in and out.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -34,9 +34,9 @@ using Doubles = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Released = nb::call_guard<nb::gil_scoped_release>;
 
-constexpr size_t kDraw = 96;  // a random number takes as long as to copy so many bytes
+constexpr size_t kDraw = 96;  // a random number takes as long as copying this many bytes
 
-// Lets go of Python's lock for work on so many bytes: to wait for it again takes longer than work on few.
+// Release the GIL for work on this many bytes: acquiring it again takes longer than little work.
 class ReleasedFor {
  public:
   explicit ReleasedFor(size_t bytes) {
@@ -52,7 +52,7 @@ inline void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-// Every row must lie within the values, and rows must not run backwards.
+// Every row must be within the values, and offsets must not decrease.
 inline void require_offsets(const ConstInts& offsets, size_t values) {
   require(offsets.shape(0) >= 1 && offsets.data()[0] >= 0, "offsets");
   for (size_t i = 1; i < offsets.shape(0); ++i) require(offsets.data()[i] >= offsets.data()[i - 1], "offsets");
@@ -90,12 +90,12 @@ nb::object numpy(headrace::Growing<T>& array) {
   nb::capsule owner(memory, [](void* held) noexcept { headrace::pool_give(held); });
   nb::object made = nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
   if constexpr (!std::is_same_v<T, int64_t>) return made;
-  // NumPy has two types of this size, and gets the one that nobody else uses
+  // NumPy has two types of this size; use the one that it uses itself
   static const PyObject* usual = nb::object(nb::module_::import_("numpy").attr("int64")).release().ptr();
   return made.attr("view")(nb::handle(usual));
 }
 
-// Ranges of bytes in several parts: the i-th lies in part which[i], from bounds[2i] to before bounds[2i + 1].
+// Ranges of bytes in several parts: the i-th is in part which[i], from bounds[2i] to before bounds[2i + 1].
 class Ranges {
  public:
   Ranges(nb::list given, ConstInts which, ConstInts bounds) : which_(which), bounds_(bounds) {
@@ -127,13 +127,13 @@ class Ranges {
   size_t bytes_ = 0;
 };
 
-// An array of so many objects, most likely all None.
+// An array of this many objects, most likely all None.
 inline nb::object object_array(size_t size) {
   static const PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
   return nb::handle(empty)(size, nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
 }
 
-// Objects on their way into an array.
+// Objects to be stored in an array.
 class Objects {
  public:
   Objects() = default;

@@ -33,7 +33,7 @@ void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows,
 }
 
 void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, uint8_t* out) {
-  constexpr int64_t kAhead = 8;  // what lies far apart is asked for before it is needed
+  constexpr int64_t kAhead = 8;  // prefetch distance, for scattered rows
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAhead < count) __builtin_prefetch(parts[which[i + kAhead]] + bounds[2 * (i + kAhead)]);
     const size_t bytes = size_t(bounds[2 * i + 1] - bounds[2 * i]);

@@ -20,8 +20,8 @@ uint64_t mix(uint64_t key, uint64_t value) {
   return scramble(scramble(key + golden) + value * golden);
 }
 
-// visit(place in the output, word) for every draw of every row. The path is folded into the key, which a run of rows
-// shares; the ordinal is the upper half of the counter, so rows of one path cannot meet.
+// visit(output index, word) for every draw of every row. The path is folded into the key, which a run of rows shares;
+// the ordinal is the upper half of the counter, so rows of one path cannot collide.
 template <class Visit>
 void each_word(const RowDraws& draws, Visit visit) {
   uint64_t path = 0;
@@ -49,8 +49,8 @@ double polynomial(const double (&c)[8], double x) {
   return sum;
 }
 
-// log x, x > 0, of plain arithmetic: libraries differ in the last bit. With x = m * 2^e, m near 1, and
-// s = (m - 1) / (m + 1), log m = 2 atanh s, a series in s^2 < 0.03.
+// log x, x > 0, by plain arithmetic: libraries differ in the last bit. With x = m * 2^e, m near 1, and s = (m - 1) / (m
+// + 1), log m = 2 atanh s, a series in s^2 < 0.03.
 double natural_log(double x) {
   int e;
   double m = std::frexp(x, &e);

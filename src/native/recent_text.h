@@ -8,8 +8,8 @@
 
 namespace headrace::python {
 
-// Short strings that were made last, to be given out again: columns of text often hold few different ones, and a new
-// object takes several times as long as one that is there. Its users hold Python's lock.
+// A cache of recent short strings: columns of text often hold few distinct ones, and creating an object takes several
+// times as long as reusing one. Callers hold the GIL.
 class RecentText {
  public:
   static RecentText& shared() {
@@ -17,14 +17,14 @@ class RecentText {
     return *made;
   }
 
-  // Whether the next rows are worth a look: where hardly any came again, most calls do without.
+  // Whether to use the cache for the next rows: if there were hardly any hits, most calls skip it.
   bool is_worthwhile() { return idle_ == 0 || --idle_ == 0; }
 
   void note(size_t rows, size_t found) {
     if (found < rows / kLeastShare) idle_ = kIdleCalls;
   }
 
-  // A new reference to ASCII text; null where Python has no memory.
+  // A new reference to ASCII text; null if Python is out of memory.
   PyObject* get(const uint8_t* data, size_t size, size_t& found) {
     if (size > kLongest) return make(data, size);
     PyObject*& place = places_[hash(data, size) >> (64 - kBits)];

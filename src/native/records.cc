@@ -54,7 +54,7 @@ Scan each_record(const uint8_t* data, size_t size, size_t start, int64_t max_row
     take(at, length);
     bytes += int64_t(length);
     at += kHeader + length + kFooter;
-    // Where only headers are looked at, most lie in lines of their own: about here, if records are alike.
+    // If only headers are read, most are in separate cache lines: prefetch at the expected distance.
     const uint64_t ahead = kHeadersAhead * (kHeader + length + kFooter);
     if (!verify && ahead < size - at) __builtin_prefetch(data + at + ahead);
   }
@@ -70,7 +70,7 @@ Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_ro
 
 Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
              Growing<uint8_t>& values, Growing<int64_t>& offsets) {
-  uint8_t* const out = values.extend(size - start);  // more than enough; what is not used is given back
+  uint8_t* const out = values.extend(size - start);  // more than enough; the rest is returned
   size_t filled = 0;
   offsets.push(0);
   const Scan scan = each_record(data, size, start, max_rows, max_bytes, verify, [&](size_t at, uint64_t length) {
@@ -84,14 +84,13 @@ Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, i
 
 namespace {
 
-// What lies far apart is asked for before it is needed.
+// Prefetch scattered records.
 void ask_for(const uint8_t* record, int64_t size) {
   constexpr int64_t kLine = 64, kLines = 12;
   for (int64_t line = 0; line < kLines && line * kLine < size; ++line) __builtin_prefetch(record + line * kLine);
 }
 
-// Calls `look` with each record of these ranges, whose length is what its range says, and that of its data, until one of
-// them, or `look`, is not good.
+// Call `look` with each record of these ranges, whose length must match its range, until one record or `look` fails.
 template <typename Look>
 bool each_range(const RecordRanges& ranges, int64_t count, bool lengths_seen, Look look) {
   constexpr int64_t kAhead = 4;
@@ -119,11 +118,11 @@ bool copy_verified(const RecordRanges& ranges, int64_t count, bool lengths_seen,
                    Growing<int64_t>& offsets) {
   size_t bytes = 0;
   for (int64_t i = 0; i < count; ++i) bytes += size_t(ranges.end(i) - ranges.begin(i));
-  uint8_t* const out = values.extend(bytes);  // more than enough; what is not used is given back
+  uint8_t* const out = values.extend(bytes);  // more than enough; the rest is returned
   size_t filled = 0;
   offsets.push(0);
   const bool good = each_range(ranges, count, lengths_seen, [&](const uint8_t* record, uint64_t length) {
-    // What is verified is the copy: the file may change at any time.
+    // Verify the copy: the file may change at any time.
     uint8_t* const data = out + filled;
     if (length) std::memcpy(data, record + kHeader, length);
     filled += length;

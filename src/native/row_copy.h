@@ -6,8 +6,8 @@
 
 namespace headrace {
 
-// Calls `work` with a number of bytes: as a constant if it is a common one, since a call to copy a few bytes takes longer
-// than to copy them.
+// Call `work` with a number of bytes: as a constant if it is a common one, because a call to copy a few bytes takes
+// longer than the copy.
 template <typename Work>
 auto with_bytes(size_t bytes, Work work) {
   switch (bytes) {

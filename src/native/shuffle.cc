@@ -22,8 +22,8 @@ namespace {
 
 int64_t bound_at(const ShuffleLaw& law, int64_t t) { return t < tail_start(law) ? law.capacity : law.total - t; }
 
-// Slots before step t <= tail_start: slot s holds row capacity + u, where u <= t - 2 is the last step that emptied it,
-// or row s if none did. Walking back from t finds every slot after about capacity * ln(capacity) steps.
+// Slots before step t <= tail_start: slot s holds row capacity + u, with u <= t - 2 the last step that emptied it, or
+// row s if none did. Walking back from t finds every slot after about capacity * ln(capacity) steps.
 void held_while_full(const ShuffleLaw& law, int64_t t, int64_t* rows) {
   Draws draw(law.key);
   std::fill(rows, rows + law.capacity, int64_t(-2));
@@ -42,7 +42,7 @@ void held_while_full(const ShuffleLaw& law, int64_t t, int64_t* rows) {
   }
 }
 
-// Slots at the start of the tail, closed up: all rows that are left, none empty.
+// Slots at the start of the tail, closed: all rows that are left, none empty.
 int64_t held_at_tail(const ShuffleLaw& law, int64_t* rows) {
   if (law.total < law.capacity) {
     for (int64_t s = 0; s < law.total; ++s) rows[s] = s;
@@ -78,8 +78,8 @@ int64_t shuffle_held(ShuffleLaw law, int64_t t, int64_t* rows) {
 }
 
 void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_t* rows) {
-  // In rising order, forward from step to step where they lie close, as those of a slice do; over a long gap it is
-  // cheaper to find out anew what the slots hold.
+  // In increasing order, forward from step to step if they are close, as those of a slice are; over a long gap it is
+  // cheaper to compute the slots again.
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), int64_t(0));
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return steps[a] < steps[b]; });
@@ -110,7 +110,7 @@ void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, i
       rows[i] = slots[*hole];
       continue;
     }
-    if (t == tail && t > 0 && *used == law.capacity) {  // no more rows come in: close up
+    if (t == tail && t > 0 && *used == law.capacity) {  // no more rows come in: close the slot
       slots[*hole] = slots[law.capacity - 1];
       *used = law.capacity - 1;
     }
@@ -122,8 +122,8 @@ void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, i
 
 namespace {
 
-// Where it pays to find out first which row goes where, and have several threads copy: that takes as long as to copy some
-// hundred bytes a row.
+// If it pays off to plan first which row goes where, and copy on several threads: planning takes as long as copying
+// some hundred bytes per row.
 bool is_much(int64_t count, size_t row_bytes) {
   return team() > 1 && row_bytes >= 512 && size_t(count) * row_bytes >= (size_t(1) << 20);
 }
@@ -136,7 +136,7 @@ void copy_all(int64_t count, size_t row_bytes, const std::function<void(int64_t)
   });
 }
 
-// Fills each slot with the row that belongs there; none of these rows may lie in one of the slots.
+// Fill each slot with its row; none of these rows may be in one of the slots.
 void fill_slots(uint8_t* slots, size_t row_bytes, const uint8_t* rows, const Sources& source) {
   const std::vector<std::pair<int64_t, int64_t>> pairs(source.begin(), source.end());
   copy_all(int64_t(pairs.size()), row_bytes, [&](int64_t i) {
@@ -145,15 +145,15 @@ void fill_slots(uint8_t* slots, size_t row_bytes, const uint8_t* rows, const Sou
   });
 }
 
-// The steps as one round of copies. A slot is given out once, since later draws of it find an incoming row: whoever
-// copies it also fills it again. Only the first hole is filled without that.
+// The steps as one round of copies. A slot is given out once, because later draws of it find an incoming row: the
+// thread that copies it also refills it. Only the first hole is filled without that.
 int64_t exchange_at_once(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
                          int64_t count, uint8_t* out) {
-  Sources latest;  // of slots that are filled, the last incoming row that is
+  Sources latest;  // for refilled slots, the last incoming row
   latest.reserve(size_t(count));
   const int64_t first = hole;
   std::vector<int64_t> given(static_cast<size_t>(count)), filled(static_cast<size_t>(count), -1);
-  constexpr int64_t kIncoming = int64_t(1) << 62;  // added to the number of a row that is none of a slot
+  constexpr int64_t kIncoming = int64_t(1) << 62;  // offset added to the number of an incoming row
   for (int64_t i = 0; i < count; ++i) {
     latest[hole] = i;
     hole = draws[i];
@@ -183,9 +183,9 @@ int64_t exchange_at_once(uint8_t* slots, size_t row_bytes, int64_t hole, const u
   return hole;
 }
 
-// The same once no rows come in. What moves comes from slots that are no longer in use afterwards, into ones that are.
+// The same once no rows come in. Rows move from slots that are no longer in use afterwards into ones that are.
 void drain_at_once(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out) {
-  Sources moved;  // of slots that are filled again, the slot whose row it is
+  Sources moved;  // for refilled slots, the slot that the row comes from
   moved.reserve(size_t(count));
   const auto row_of = [&](int64_t slot) {
     const auto found = moved.find(slot);
@@ -207,8 +207,8 @@ void drain_at_once(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
   fill_slots(slots, row_bytes, slots, stay);
 }
 
-// Fetches a row of a few cache lines some steps before it is moved. Inlined, since GCC deletes calls of a function that only
-// prefetches.
+// Prefetch a row of a few cache lines some steps before it is moved. Inlined, because GCC deletes calls of a function
+// that only prefetches.
 [[gnu::always_inline]] inline void prefetch_slot(const uint8_t* slots, size_t row_bytes, const int64_t* draws, int64_t step,
                                                  int64_t count) {
   constexpr int64_t kStepsAhead = 8;
@@ -247,7 +247,8 @@ void drain_rows(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* d
   });
 }
 
-// Rows of one round of packing, moving and unpacking: few enough to stay in a near cache, unless several threads share them.
+// Rows of one round of packing, moving and unpacking: few enough to stay in the cache, unless several threads share
+// them.
 constexpr int64_t kNearRows = 64, kSharedRows = 1 << 14;
 
 int64_t round_rows(int64_t count) { return std::min(count, team() > 1 ? kSharedRows : kNearRows); }

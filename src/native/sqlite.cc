@@ -21,17 +21,17 @@ namespace {
 constexpr int kOk = 0, kRow = 100, kDone = 101;
 constexpr int kConstraint = 19;
 constexpr int kReadWrite = 2, kCreate = 4, kNoMutex = 0x8000;
-constexpr int kPatience = 1000;  // milliseconds that a lock is waited for
-constexpr int kOften = 1000;     // steps of SQLite's between two looks at whether they are still wanted
+constexpr int kPatience = 1000;  // milliseconds to wait for a lock
+constexpr int kOften = 1000;     // SQLite's steps between two checks for an interrupt
 constexpr int64_t kMostRows = 1 << 20;  // at a time
 constexpr size_t kUsualText = 16;
-constexpr size_t kAhead = 2;  // so often rows wait to be fetched: of two, a thread that reads one need not wait itself
+constexpr size_t kAhead = 2;  // batches read ahead: with two, the reading thread need not wait
 
 using Destructor = void (*)(void*);
 const Destructor kTransient = reinterpret_cast<Destructor>(-1);  // SQLite is to copy what is bound,
 const Destructor kStatic = nullptr;                              // or not
 
-// The functions in use: result, name, arguments, and its place in the table that SQLite has for what it loads.
+// The functions in use: result, name, arguments, and index in SQLite's extension API table.
 #define SQLITE_FUNCTIONS(F)                                                                       \
   F(int, open_v2, (const char*, sqlite3**, int, const char*), 135)                                \
   F(int, close_v2, (sqlite3*), 179)                                                               \
@@ -84,7 +84,7 @@ void add_bytes(SqlColumn& column, SqlKind kind, sqlite3_value* value, int64_t ro
   column.offsets[size_t(row) + 1] = int32_t(column.bytes.size());
 }
 
-// Sets a value of a row, for which there is room; false if it is of a kind that the column cannot have.
+// Set a value of a row, for which there is room; false if the column cannot have its type.
 bool set(SqlColumn& column, SqlKind kind, sqlite3_value* value, bool convert, int64_t row, int64_t rows) {
   SqlKind found = SqlKind::kInteger;
   const bool missing = !sqlite_kind(value, found);
@@ -108,13 +108,13 @@ bool set(SqlColumn& column, SqlKind kind, sqlite3_value* value, bool convert, in
   }
 }
 
-// The values of a query's row. SQLite keeps them side by side: where it is seen to, two calls find them all instead of
-// one for each, which would take as long as it takes to read them.
+// The values of a query's row. SQLite keeps them contiguous: if that is verified, two calls find them all instead of
+// one for each, which would take as long as reading them.
 class RowValues {
  public:
   RowValues(sqlite3_stmt* query, int count) : query_(query), count_(count) {}
 
-  // Look at all of a row: how far apart they are, if that is the same between any two.
+  // Check all of a row: return their distance, if it is the same between any two.
   void learn() {
     apart_ = count_ > 2 ? address(1) - address(0) : 0;
     for (int i = 2; i < count_; ++i) {
@@ -142,14 +142,14 @@ class RowValues {
   bool side_by_side_ = false;
 };
 
-// Where the numbers of a column go, for which there is room.
+// The destination of a column's numbers, for which there is room.
 struct Numbers {
   SqlKind kind;
   int64_t* integers;
   double* reals;
 };
 
-// Sets a value that is what the column holds, as nearly all are that are numbers; else false.
+// Set a value of the column's type, as nearly all numbers are; else return false.
 inline bool set_number(const Numbers& column, sqlite3_value* value, int64_t row) {
   SqlKind found;
   if (column.kind > SqlKind::kReal || !sqlite_kind(value, found) || found != column.kind) return false;
@@ -158,7 +158,7 @@ inline bool set_number(const Numbers& column, sqlite3_value* value, int64_t row)
   return true;
 }
 
-// Room for so many rows.
+// Reserve room for this many rows.
 SqlColumn room_for(SqlKind kind, size_t rows) {
   SqlColumn column;
   if (kind == SqlKind::kInteger) column.integers.extend(rows);
@@ -170,7 +170,7 @@ SqlColumn room_for(SqlKind kind, size_t rows) {
   return column;
 }
 
-// Drops the room of rows that did not come, and of one that does not fit.
+// Drop the room of rows that did not come, and of one that does not fit.
 void cut(SqlRows& out, const std::vector<SqlKind>& kinds) {
   for (size_t i = 0; i < kinds.size(); ++i) {
     SqlColumn& column = out.columns[i];
@@ -188,7 +188,7 @@ void cut(SqlRows& out, const std::vector<SqlKind>& kinds) {
 
 bool sqlite_find(const char* module, const void* python) {
   const LinkedLibrary library = library_behind(module, python, "sqlite3_open_v2");
-  // its handle is kept: what it stands for is in use from here on
+  // its handle is kept, because its functions are in use from here on
 #define FUNCTION(result, name, arguments, place)                                            \
   void* const found_##name = library.function("sqlite3_" #name);                            \
   if (!found_##name) return false;
@@ -225,7 +225,7 @@ Sqlite::Sqlite(const char* path, bool create) : process_(getpid()) {
     throw SqliteError(said);
   }
   api.busy_timeout(connection_, kPatience);
-  // `interrupt` alone is forgotten where a query has yet to begin
+  // `interrupt` alone is lost if a query has yet to begin
   const auto stops = [](void* unwanted) { return int(static_cast<std::atomic<bool>*>(unwanted)->load()); };
   api.progress_handler(connection_, kOften, stops, &unwanted_);
 }
@@ -314,12 +314,12 @@ std::vector<SqlKind> Sqlite::guess(int64_t rows) {
   return kinds;
 }
 
-// A thread that reads rows, and those that wait to be fetched.
+// A thread that reads rows, and the queue of those to be fetched.
 struct Sqlite::Ahead {
   std::mutex lock;
   std::condition_variable changed;
   std::queue<SqlRows> ready;
-  std::exception_ptr error;  // what comes behind them
+  std::exception_ptr error;  // raised after them
   bool unwanted = false;
   std::thread thread;
 };
@@ -347,7 +347,7 @@ void Sqlite::begin_ahead(const Asked& asked) {
   try {
     ahead_ = std::make_unique<Ahead>();
     ahead_->thread = std::thread([this, asked] { read_ahead(asked); });
-  } catch (const std::system_error&) {  // there is no thread to be had: rows are read when they are asked for
+  } catch (const std::system_error&) {  // no thread can be started: rows are read on demand
     ahead_ = nullptr;
   } catch (const std::bad_alloc&) {
     ahead_ = nullptr;
@@ -400,7 +400,7 @@ SqlRows Sqlite::take(const Asked& asked) {
     const int code = api.step(query);
     if (code == kDone) {
       out.done = true;
-      api.reset(query);  // which lets go of the file
+      api.reset(query);  // which unlocks the file
       break;
     }
     if (code != kRow) fail();
@@ -469,7 +469,7 @@ void Sqlite::insert(const std::string& statement, const std::vector<SqlInput>& c
     if (api.step(query_) != kDone) fail();
     if (api.reset(query_) != kOk) fail();
   }
-  finalize();  // which forgets the memory of the columns
+  finalize();  // which drops the memory of the columns
 }
 
 void Sqlite::interrupt() {
@@ -479,7 +479,7 @@ void Sqlite::interrupt() {
 }
 
 void Sqlite::close() {
-  if (getpid() != process_) {  // whose threads are not here, and whose locks are not ours
+  if (getpid() != process_) {  // a forked child has no such threads and must not use the locks
     ahead_.release();
     return;
   }
@@ -492,8 +492,8 @@ void Sqlite::close() {
 
 }  // namespace headrace
 
-// What SQLite calls when it loads this as an extension of its own, with the table of its functions: so they are found
-// where Python has them hidden in itself.
+// SQLite calls this when it loads this library as an extension, with its function table: so they are found even if
+// Python hides its SQLite.
 extern "C" __attribute__((visibility("default"))) int headrace_sqlite_init(void*, char**, void* const* table) {
 #define FUNCTION(result, name, arguments, place) \
   headrace::api.name = reinterpret_cast<decltype(headrace::api.name)>(table[place]);

@@ -1,5 +1,4 @@
-// Rows of SQLite as columns, by the functions of the SQLite that Python has: no second copy of it, which would lose its
-// locks.
+// Rows of SQLite as columns, by the functions of Python's SQLite: a second copy of it would lose its locks.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +19,8 @@ struct sqlite3_value;
 
 namespace headrace {
 
-// Find the functions of the SQLite that Python's module of it calls; false if they cannot be found. `module` is the file
-// of that module; empty if it is built into Python itself, of which `python` is a function.
+// Find the functions of the SQLite that Python's module calls; false if they cannot be found. `module` is the file of
+// that module; empty if it is built into Python itself, of which `python` is a function.
 bool sqlite_find(const char* module, const void* python);
 
 enum class SqlKind : int { kInteger, kReal, kText, kBlob };
@@ -31,7 +30,7 @@ struct SqlColumn {
   Growing<double> reals;
   Growing<int32_t> offsets;
   Growing<uint8_t> bytes;
-  Growing<uint8_t> valid;  // a bit a row, once something is missing
+  Growing<uint8_t> valid;  // a bit per row, once something is missing
   int64_t nulls = 0;
 };
 
@@ -39,8 +38,8 @@ struct SqlRows {
   std::vector<SqlColumn> columns;
   int64_t rows = 0;
   bool done = false;
-  int misfit = -1;  // the column whose value in the next row is of another kind than it must be,
-  SqlKind found{};  // and of which kind that value is
+  int misfit = -1;  // the column whose value in the next row has the wrong type,
+  SqlKind found{};  // and the type of that value
 
   bool more() const { return !done && misfit < 0; }
 };
@@ -49,24 +48,23 @@ struct SqliteError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A value that a table will not have.
+// A value that violates a table's constraints.
 struct SqliteRefusal : SqliteError {
   using SqliteError::SqliteError;
 };
 
-// A column as Arrow lays it out, from the row `first` on.
+// A column in Arrow's layout, from the row `first` on.
 struct SqlInput {
   SqlKind kind;
   int64_t first;
-  const uint8_t* valid;  // nullptr where nothing is missing
+  const uint8_t* valid;  // nullptr if nothing is missing
   const int64_t* integers;
   const double* reals;
   const int32_t* offsets;
   const uint8_t* bytes;
 };
 
-// A connection with one query; used by one thread at a time, but for `interrupt`. A process that was forked off leaves it
-// alone.
+// A connection with one query; used by one thread at a time, except `interrupt`. A forked child does not use it.
 class Sqlite {
  public:
   Sqlite(const char* path, bool create);
@@ -82,17 +80,17 @@ class Sqlite {
   void bind(int number, const char* data, size_t size, bool text);
 
   std::vector<std::string> names();
-  // What kind fits all values of each of the first rows; the query is then at its beginning again.
+  // Return the type that fits all values of each column in the first rows; the query is then reset.
   std::vector<SqlKind> guess(int64_t rows);
-  // The next rows, so many at the most, of about so many bytes. With `convert` a value becomes what it must be, as SQLite
-  // converts it, and what is missing 0 or nothing; else a misfit ends the rows before it. From the second time on, the
-  // rows behind are read on a thread meanwhile: until the next `prepare`, what is asked for stays the same.
+  // Return the next rows, at most `rows` of about `bytes` bytes. With `convert`, values are converted as SQLite does,
+  // and missing ones become 0 or empty; else a misfit ends the rows before it. From the second call on, the following
+  // rows are read on a thread: until the next `prepare`, the arguments must stay the same.
   SqlRows fetch(const std::vector<SqlKind>& kinds, int64_t rows, size_t bytes, bool convert);
-  // Whether there is a row more, whose values are then at hand.
+  // Whether there is one more row, whose values are then accessible.
   bool step();
   sqlite3_value* value(int column);
 
-  // Run a statement once for each row, whose values are its parameters.
+  // Run a statement once for each row, with its values as parameters.
   void insert(const std::string& statement, const std::vector<SqlInput>& columns, int64_t rows);
 
   void interrupt();  // from any thread
@@ -126,11 +124,11 @@ class Sqlite {
   sqlite3_stmt* query_ = nullptr;
 };
 
-// The kind of a value; false where there is none.
+// The type of a value; false if it is NULL.
 bool sqlite_kind(sqlite3_value* value, SqlKind& kind);
 int64_t sqlite_integer(sqlite3_value* value);
 double sqlite_real(sqlite3_value* value);
-// The bytes of a text, or of a blob, as long as nobody asks for the next row.
+// The bytes of a text, or of a blob, until the next row is read.
 std::pair<const uint8_t*, size_t> sqlite_bytes(sqlite3_value* value, SqlKind kind);
 
 }  // namespace headrace

@@ -25,7 +25,7 @@ Text stripped(Text field) {
   return field;
 }
 
-// The number of so many octal digits; false if there are other characters.
+// The number of this many octal digits; false if there are other characters.
 bool octal(Text digits, uint64_t& number) {
   number = 0;
   for (const char c : digits) {
@@ -36,7 +36,7 @@ bool octal(Text digits, uint64_t& number) {
 }
 
 bool checksum_is_good(const uint8_t* header) {
-  uint64_t lanes[2] = {}, said;  // sums of bytes at even and at odd places, four of 16 bits in each
+  uint64_t lanes[2] = {}, said;  // sums of bytes at even and at odd offsets, four of 16 bits in each
   for (size_t i = 0; i < kBlock; i += 8) {
     uint64_t word;
     std::memcpy(&word, header + i, 8);
@@ -93,7 +93,7 @@ Text path_in(Text content) {
   return {};
 }
 
-// What a file is called up to the first dot of its last part, and what is behind; false if it belongs to no sample.
+// Split a name at the first dot of its last part; false if the file belongs to no sample.
 bool key_and_ending(Text name, Text& key, Text& ending) {
   if (name.substr(0, 2) == "./") name.remove_prefix(2);
   const size_t slash = name.rfind('/');
@@ -114,7 +114,7 @@ class Gatherer {
 
   bool full() const { return int64_t(out_.begins.size()) >= input_.most; }
 
-  // False if the lower case of the name's ending is not to be had here.
+  // False if the lower case of the name's ending cannot be computed here.
   bool add(Text name, size_t begin, size_t start, size_t stop, size_t end) {
     Text key, ending;
     if (!key_and_ending(name, key, ending)) return true;

@@ -17,12 +17,12 @@
 namespace headrace {
 namespace {
 
-constexpr int64_t kPieceBytes = 256 << 10;  // what takes a core about as long as it takes to wake another one
+constexpr int64_t kPieceBytes = 256 << 10;  // about as long on one core as it takes to wake another one
 
 std::atomic<int> threads{1};
 
 struct Job {
-  // More pieces than threads, since some threads are slower; none smaller than the grain.
+  // More pieces than threads, because some threads are slower; none smaller than the grain.
   Job(const std::function<void(int64_t, int64_t)>& work, int64_t count, int64_t grain)
       : work(&work),
         count(count),
@@ -36,7 +36,7 @@ struct Job {
   int helpers = 0;
 };
 
-// Does pieces until none are left to begin; true if the last one to end was among them.
+// Run pieces until none are left to begin; return true if the last one to end was among them.
 bool help(Job& job) {
   int64_t mine = 0;
   for (int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.pieces; ++mine) {
@@ -48,7 +48,7 @@ bool help(Job& job) {
 
 class Team {
  public:
-  // Has up to so many helpers begin.
+  // Wake up to this many helpers.
   void begin(const std::shared_ptr<Job>& job, int helpers) {
     const int wanted = int(std::min<int64_t>(helpers, job->pieces));
     if (wanted < 1) return;
@@ -64,7 +64,7 @@ class Team {
     wanted_.notify_one();
   }
 
-  // Does what nobody has begun, and waits for the rest.
+  // Run pieces that no helper has begun, and wait for the rest.
   void end(const std::shared_ptr<Job>& job) {
     help(*job);
     std::unique_lock<std::mutex> held(lock_);
@@ -74,7 +74,7 @@ class Team {
 
   void before_fork() { lock_.lock(); }
   void after_fork(bool child) {
-    if (child) {  // whose copies of the helpers do not exist, though the conditions count them as waiting
+    if (child) {  // which has no helpers, although the conditions count them as waiting
       helpers_ = 0;
       waiting_.clear();
       new (&wanted_) std::condition_variable();
@@ -92,7 +92,7 @@ class Team {
       const int others = --job->helpers;
       if (others <= 0) waiting_.pop_front();
       held.unlock();
-      // To wake somebody up takes as long as many a piece: whoever has been wakes two more.
+      // Waking a thread takes as long as many a piece: each woken helper wakes two more.
       for (int i = 0; i < std::min(others, 2); ++i) wanted_.notify_one();
       const bool last = help(*job);
       held.lock();
@@ -113,7 +113,7 @@ class Team {
 
 Team& the_team() {
   static Team* made = [] {
-    Team* fresh = new Team();  // never ended: its threads may outlive everything else
+    Team* fresh = new Team();  // never destroyed: its threads may outlive everything else
     pthread_atfork([] { the_team().before_fork(); }, [] { the_team().after_fork(false); },
                    [] { the_team().after_fork(true); });
     return fresh;

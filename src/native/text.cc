@@ -13,7 +13,7 @@
 namespace headrace {
 namespace {
 
-// Places for as many words as there can be, of which the rest is given back at the end.
+// Room for the largest possible number of words; the rest is returned at the end.
 class WordWriter {
  public:
   WordWriter(const TextRows& text, WordsMade& out) : out_(out), limit_(text.values + text.offsets[text.rows]) {
@@ -32,7 +32,7 @@ class WordWriter {
 
   void word(const uint8_t* begin, size_t size) {
     if (size <= kWide && size_t(limit_ - begin) >= kWide) {
-      std::memcpy(at_, begin, kWide);  // more than the word, which is quicker than to count; the next one writes over it
+      std::memcpy(at_, begin, kWide);  // more than the word, which is faster than counting; the next one overwrites it
     } else {
       std::memcpy(at_, begin, size);
     }
@@ -84,7 +84,7 @@ void each_word(const uint8_t* begin, const uint8_t* end, const uint8_t* limit, W
       std::memcpy(last, at, size_t(end - at));
       spaces = spaces_in(last);
     }
-    // a word begins or ends where a byte is not as the one before it
+    // a word begins or ends where two adjacent bytes differ in class
     for (uint64_t turns = spaces ^ (spaces << 1 | (start ? 0 : 1)); turns; turns &= turns - 1) {
       const uint8_t* const here = at + __builtin_ctzll(turns);
       if (start) {
@@ -201,7 +201,7 @@ void join_words(const WordRows& words, const uint8_t* separator, size_t size, Te
 void ngrams(const WordRows& words, const NGrams& how, WordsMade& out) {
   for (int64_t row = 0; row < words.count; ++row) {
     const int64_t first = words.rows[row], length = words.rows[row + 1] - first;
-    const auto write_run = [&](int64_t start, int64_t width) {  // places before 0 and from `length` on are padding
+    const auto write_run = [&](int64_t start, int64_t width) {  // positions before 0 and from `length` on are padding
       for (int64_t place = start; place < start + width; ++place) {
         if (place > start) append(out, how.separator, how.separator_size);
         if (place < 0) {

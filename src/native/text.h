@@ -19,7 +19,7 @@ struct TextRows {
   size_t bytes() const { return size_t(offsets[rows] - offsets[0]); }
 };
 
-// Rows that are made one after another; `offsets` begins with 0.
+// Rows that are appended; `offsets` begins with 0.
 struct TextMade {
   Growing<uint8_t> values;
   Growing<int64_t> offsets;
@@ -28,18 +28,18 @@ struct TextMade {
   void end_row() { offsets.push(int64_t(values.size())); }
 };
 
-// Lines of a file, each up to a line feed, without carriage returns; `starts` says where in the file each begins, and
-// where the last one ends. Those behind the last line feed are a line only where the file ends, and holds more than
-// carriage returns there.
+// Lines of a file, each up to a line feed, without carriage returns; `starts` has the offset of each, and the end of
+// the last one. Bytes after the last line feed are a line only at the end of the file, and only if they hold more than
+// carriage returns.
 struct LinesCut {
   TextMade lines;
   Growing<int64_t> starts;
   size_t used = 0;
-  bool more = false;  // there are line feeds beyond the lines that were asked for
+  bool more = false;  // there are line feeds beyond the requested lines
 };
 void cut_lines(const uint8_t* data, size_t size, int64_t most, bool final, LinesCut& out);
 
-// The same of rows that hold any number of texts; `rows` says how many came before each row.
+// The same for rows of any number of texts; `rows` is the cumulative count.
 struct WordsMade : TextMade {
   Growing<int64_t> rows;
 
@@ -54,46 +54,46 @@ struct WordRows {
   int64_t count;
 };
 
-// What becomes of each byte: another one, with kDrop nothing, with kSpace the end of a word.
+// The mapping of each byte: another one, kDrop for nothing, kSpace for the end of a word.
 constexpr uint16_t kDrop = 0x100, kSpace = 0x200;
 using ByteMap = const uint16_t*;
 
-// Bytes by a map, as many rows; kSpace is not asked for.
+// Map bytes, row by row, without kSpace.
 void map_bytes(const TextRows& text, ByteMap map, TextMade& out);
 
-// Bytes by a map, and words between those that are kSpace; there are no empty ones.
+// Map bytes, and split words at kSpace; there are no empty words.
 void map_words(const TextRows& text, ByteMap map, WordsMade& out);
 
-// Without white space (of ASCII) at both ends.
+// Strip ASCII white space at both ends.
 void strip_spaces(const TextRows& text, TextMade& out);
 
-// Words between white space, or between separators; of more than `most` cuts (-1: any number), the rest is one word.
+// Words between white space, or between separators; after `most` cuts (-1: any number), the rest is one word.
 void split_spaces(const TextRows& text, int64_t most, WordsMade& out);
 void split_at(const TextRows& text, const uint8_t* separator, size_t size, int64_t most, WordsMade& out);
 
 // The texts of each row, with a separator between them.
 void join_words(const WordRows& words, const uint8_t* separator, size_t size, TextMade& out);
 
-// Runs of so many neighbours, for each width in turn, as one text each.
+// N-grams of neighbors, for each width, as one text each.
 struct NGrams {
   std::vector<int64_t> widths;
   const uint8_t* separator;
   size_t separator_size;
-  const uint8_t* left;  // what stands before the first and after the last text of a row
+  const uint8_t* left;  // the padding before the first and after the last text of a row
   size_t left_size;
   const uint8_t* right;
   size_t right_size;
   int64_t padding;  // how many of them, at most width - 1; -1: as many as that
-  bool keep_short;  // a row that is too short for any width is one run
+  bool keep_short;  // a row that is too short for any width is one n-gram
 };
 void ngrams(const WordRows& words, const NGrams& how, WordsMade& out);
 
-// The number that each row says; the first row that says none, or -1.
+// Parse the number in each row; return the first row without one, or -1.
 template <typename T>
 int64_t to_numbers(const TextRows& text, T* out);
 
 // Parts of rows, from `start` (from the end if negative) for at most `length` bytes or characters.
-enum class CutProblem : int { kNone = 0, kBeyond = 1, kInside = 2 };  // no such place; within a character
+enum class CutProblem : int { kNone = 0, kBeyond = 1, kInside = 2 };  // out of range; within a character
 struct Cut {
   int64_t start, length;
   bool characters;
@@ -105,11 +105,10 @@ struct CutFailure {
 };
 CutFailure cut_rows(const TextRows& text, const Cut& cut, TextMade& out);
 
-// How many characters each row has: bytes that do not go on with one.
+// How many characters each row has: bytes that are not continuation bytes.
 void count_characters(const TextRows& text, int32_t* out);
 
-// What is done about bytes that are no UTF-8: each piece that could have begun a character becomes `replacement`, or nothing,
-// or ends it all.
+// Invalid UTF-8: each maximal prefix of a character becomes `replacement`, or nothing, or is an error.
 enum class Malformed : int { kReplace = 0, kDrop = 1, kRefuse = 2 };
 struct Decoding {
   Malformed malformed;
@@ -117,12 +116,12 @@ struct Decoding {
   bool replace_control;  // of the codes below 32, too
 };
 
-// The codes of the characters of each row; the characters as texts. The first row that is refused, or -1.
+// The codes of the characters of each row; the characters as texts. Return the first rejected row, or -1.
 int64_t decode_characters(const TextRows& text, const Decoding& how, Growing<int32_t>& codes, Growing<int64_t>& rows);
 int64_t split_characters(const TextRows& text, const Decoding& how, WordsMade& out);
 
-// Characters by a table: code c becomes table[cuts[c] .. cuts[c + 1]], those beyond it stay. Rows that hold the character
-// `special` are noted: what it becomes depends on those around it.
+// Map characters by a table: code c becomes table[cuts[c] .. cuts[c + 1]], others stay. Rows with the character
+// `special` are noted: its mapping depends on its neighbors.
 struct CharacterMap {
   const uint8_t* table;
   const int64_t* cuts;

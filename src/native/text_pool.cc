@@ -8,8 +8,8 @@
 namespace headrace {
 namespace {
 
-constexpr int64_t kLittle = 256;  // bytes that may be left over wherever a text lies
-constexpr int64_t kAhead = 3, kLine = 64, kFirst = 1024;  // what lies far apart is asked for before it is needed
+constexpr int64_t kLittle = 256;  // bytes that may be wasted per text
+constexpr int64_t kAhead = 3, kLine = 64, kFirst = 1024;  // prefetch distances for scattered texts
 
 }  // namespace
 

@@ -19,7 +19,7 @@ void take_turns(const int64_t* ready, const uint8_t* ended, size_t lanes, bool o
   const size_t slots = turns.slots.size();
   std::vector<Run> runs;
   int64_t rows = 0;
-  size_t idle = 0;  // slots in a row that are empty and stay so
+  size_t idle = 0;  // consecutive slots that are empty and stay so
   auto advance = [&] {
     turns.turn = size_t(turns.turn) + 1 == slots ? 0 : turns.turn + 1;
     turns.given = 0;

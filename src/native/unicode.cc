@@ -9,8 +9,8 @@ namespace {
 constexpr uint32_t kBad = ~uint32_t(0);
 
 struct Character {
-  uint32_t code;  // kBad where there is none
-  size_t size;    // of what could have begun one, if there is none
+  uint32_t code;  // kBad if there is none
+  size_t size;    // of the invalid prefix, if there is none
 };
 
 bool goes_on(uint8_t byte) { return (byte & 0xc0) == 0x80; }
@@ -42,7 +42,7 @@ void append_character(Growing<uint8_t>& out, uint32_t code) {
   for (int i = more - 1; i >= 0; --i) *++to = uint8_t(0x80 | ((code >> (6 * i)) & 0x3f));
 }
 
-// Calls `take(code, begin, size)` for each character of a row that stays; false if one is refused.
+// Call `take(code, begin, size)` for each character of a row that stays; false if one is rejected.
 template <typename Take>
 bool each_character(const uint8_t* at, const uint8_t* end, const Decoding& how, Take take) {
   for (Character here; at < end; at += here.size) {
@@ -80,7 +80,7 @@ CutFailure cut_rows(const TextRows& text, const Cut& cut, TextMade& out) {
       return at;
     };
     int64_t length = end - begin;
-    if (cut.characters && begin < end) {  // a first byte that goes on with nothing is one, too
+    if (cut.characters && begin < end) {  // a first byte without continuation is one, too
       length = 1 + std::count_if(begin + 1, end, [](uint8_t byte) { return !goes_on(byte); });
     }
     const int64_t start = cut.start < 0 ? cut.start + length : cut.start;

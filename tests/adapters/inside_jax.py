@@ -60,7 +60,7 @@ def test_a_batch_that_cannot_be_spread_says_what_to_do():
         list(pairs().to_jax(sharding=spread("data")))
 
 
-def test_memory_of_somebody_else_is_copied():
+def test_memory_of_another_owner_is_copied():
     source = np.arange(4096, dtype=np.float32)
     for feed in (
         D.from_tensor_slices(source).batch(4096).to_jax(),
@@ -121,3 +121,18 @@ def test_waiting_is_counted():
 def test_a_device_or_a_sharding():
     with pytest.raises(ValueError, match="not both"):
         pairs().to_jax(device=jax.devices()[0], sharding=spread())
+
+
+def test_the_state_of_one_process_is_valid_for_another_number_of_them():
+    def feeds(count):
+        return [hr.Dataset.range(20).shuffle(20, seed=1).batch(2).to_jax(shard=(count, rank)) for rank in range(count)]
+
+    (whole,) = feeds(1)
+    want = [batch.tolist() for batch in whole]
+    two = feeds(2)
+    passes = [iter(feed) for feed in two]
+    assert [next(one).tolist() for one in passes] == want[:2]
+    rest = feeds(4)
+    for feed in rest:
+        feed.load_state_dict(two[1].state_dict())
+    assert [batch.tolist() for step in zip(*rest, strict=True) for batch in step] == want[2:]

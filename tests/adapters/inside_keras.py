@@ -7,6 +7,7 @@ import pytest
 import headrace as hr
 from headrace.adapters import keras as feed
 from headrace.adapters.keras import Weighted
+from headrace.execute.state import opened
 from headrace.testing import our_threads
 from tests.adapters.pipelines import labels_of, pairs
 
@@ -28,7 +29,7 @@ def model(loss="sparse_categorical_crossentropy", **options):
 
 
 class Lengths(keras.callbacks.Callback):
-    """What the progress bar is told, and how many steps there were."""
+    """What the progress bar shows, and how many steps there were."""
 
     def __init__(self):
         self.told, self.steps = [], 0
@@ -94,11 +95,11 @@ def test_an_infinite_dataset_goes_on_from_epoch_to_epoch():
     feed = batches().repeat().to_keras()
     model().fit(feed, epochs=3, steps_per_epoch=5, verbose=0, callbacks=[seen])
     assert (seen.told, seen.steps) == ([5], 15)
-    assert feed.state_dict()["delivered"] == 15
+    assert opened(feed.state_dict())["delivered"] == 15
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-def test_a_dataset_whose_length_nobody_knows():
+def test_a_dataset_of_unknown_length():
     seen = Lengths()
     model().fit(batches().filter(lambda x, y: True).to_keras(), epochs=2, verbose=0, callbacks=[seen])
     assert seen.steps == 16
@@ -160,6 +161,68 @@ def test_a_state_goes_on_where_training_stopped():
     assert first + rest == want
 
 
+class Stop(keras.callbacks.Callback):
+    """Take the state of a feed after `step` steps, and leaves fit as Ctrl-C does."""
+
+    def __init__(self, feed, step):
+        self.feed, self.step, self.state = feed, step, None
+        super().__init__()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.step -= 1
+        if not self.step:
+            self.state = self.feed.state_dict()
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("step", [1, 4, 7, 12])
+def test_a_state_within_an_epoch_is_behind_the_last_batch_of_the_model(step):
+    feed = batches(4).repeat().to_keras()
+    stop = Stop(feed, step)
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(feed, epochs=2, steps_per_epoch=14, verbose=0, callbacks=[stop])
+    assert opened(stop.state)["delivered"] == step
+    again = batches(4).repeat().to_keras()
+    again.load_state_dict(stop.state)
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(again, epochs=2, steps_per_epoch=14, verbose=0, callbacks=[rest := Stop(again, 5)])
+    assert opened(rest.state)["delivered"] == step + 5
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="strategies are TensorFlow's")
+def test_a_state_is_refused_under_a_strategy_which_reads_ahead():
+    import tensorflow as tf
+
+    feed = batches(4).repeat().to_keras()
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+        learner = model()
+    learner.fit(feed, epochs=1, steps_per_epoch=3, verbose=0)
+    with pytest.raises(hr.errors.StateError, match=r"tf\.distribute strategy reads batches ahead"):
+        feed.state_dict()
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras reads a batch ahead for JAX's accelerators")
+def test_a_state_is_refused_within_an_epoch_on_accelerators_of_jax(monkeypatch):
+    feed = batches(4).to_keras()
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    learner = model()
+    learner.fit(feed, epochs=1, verbose=0)
+    assert opened(feed.state_dict())["over"]
+    with pytest.raises(hr.errors.StateError, match="reads batches ahead"):
+        learner.fit(feed, epochs=1, verbose=0, callbacks=[Stop(feed, 2)])
+
+
+def test_a_layer_adapts_to_a_feed_and_training_begins_at_the_first_epoch():
+    feed = batches().to_keras()
+    layer = keras.layers.Normalization()
+    layer.adapt(feed)
+    by_array = keras.layers.Normalization()
+    by_array.adapt(X)
+    assert np.allclose(np.asarray(layer.mean), np.asarray(by_array.mean), atol=1e-6)
+    model().fit(feed, epochs=1, verbose=0)
+    assert opened(feed.state_dict())["epoch"] == 0
+
+
 def test_threads_end_with_fit():
     feed = batches().prefetch(2).to_keras(prefetch=2)
     model().fit(feed, epochs=2, verbose=0)
@@ -216,3 +279,28 @@ def test_a_dataset_itself_is_pointed_to_its_adapter(use):
         getattr(model(), use)(batches(), verbose=0)
     assert f"{batches()}" == repr(batches())
     assert f"{batches():>200}" == repr(batches()).rjust(200)
+
+
+def test_a_tutorial_from_the_name_of_a_dataset_to_fit(tmp_path, monkeypatch):
+    from headrace.datasets import declare
+    from tests.public.stand_ins import with_sources, write_files
+
+    made = with_sources("cats_vs_dogs", None, write_files("cats_vs_dogs", None, tmp_path / "files"))
+    monkeypatch.setitem(declare.DECLARED, "cats_vs_dogs", {None: made})
+    ds, info = hr.load("cats_vs_dogs", split="train", data_dir=tmp_path, as_supervised=True, with_info=True)
+    ds = ds.map(lambda image, label: (hr.image.resize(image, (8, 8)) / np.float32(255), label))
+    ds = ds.cache().shuffle(10, seed=1).batch(2).prefetch(hr.AUTOTUNE)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((8, 8, 3)),
+            keras.layers.Flatten(),
+            keras.layers.Dense(1, activation="sigmoid"),
+        ]
+    )
+    model.compile("sgd", "binary_crossentropy")
+    with pytest.raises(ValueError, match=r"give it ds\.to_keras\(\)"):
+        model.fit(ds, verbose=0)
+    history = model.fit(ds.to_keras(), epochs=2, verbose=0)
+    assert len(history.history["loss"]) == 2
+    assert np.isfinite(history.history["loss"]).all()
+    assert info.splits["train"].num_examples == len(model.predict(ds.map(lambda x, y: x).to_keras(), verbose=0))

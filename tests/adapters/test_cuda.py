@@ -120,7 +120,7 @@ def test_small_components_travel_together_and_large_ones_alone():
     assert (first["c0"].dtype, first["c1"].dtype, first["c4"].dtype) == (torch.int32, torch.float32, torch.uint8)
     shared = first["c2"].untyped_storage()
     assert shared.data_ptr() == first["c3"].untyped_storage().data_ptr()
-    assert shared.nbytes() < 1 << 16  # who keeps a label does not keep the images
+    assert shared.nbytes() < 1 << 16  # keeping a label does not keep the images
     assert shared.data_ptr() != first["image"].untyped_storage().data_ptr()
 
 
@@ -193,8 +193,8 @@ def until_locked(feed, array):
     pytest.fail("the array was never locked")
 
 
-def test_an_array_that_is_read_again_is_read_where_it_lies(monkeypatch):
-    monkeypatch.setattr(locked, "LEAST_BYTES", 1 << 20)
+def test_an_array_that_is_read_again_is_read_in_place(monkeypatch):
+    monkeypatch.setattr(locked, "MIN_LOCKED_BYTES", 1 << 20)
     array = numbered()
     feed = D.from_tensor_slices({"x": array, "label": np.arange(64)}).batch(5).to_torch(device="cuda")
     for batch in feed:
@@ -226,7 +226,7 @@ def test_an_array_may_be_written_to_where_its_batches_have_been_given_out():
 
 
 def test_a_locked_array_can_be_cast(monkeypatch):
-    monkeypatch.setattr(locked, "LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(locked, "MIN_LOCKED_BYTES", 1 << 20)
     array = numbered()
     for dtype in (torch.int64, torch.int16):
         feed = D.from_tensor_slices(array).batch(8).to_torch(device="cuda", dtypes={np.int32: dtype})
@@ -238,16 +238,16 @@ def test_a_locked_array_can_be_cast(monkeypatch):
 
 
 def test_an_array_that_cannot_be_locked_is_copied_as_ever(monkeypatch):
-    monkeypatch.setattr(locked, "LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(locked, "MIN_LOCKED_BYTES", 1 << 20)
     array = numbered()
     cudart = torch.cuda.cudart()
     address = array.ctypes.data
-    assert int(cudart.cudaHostRegister(address, array.nbytes, 0)) == 0  # somebody else was here first
+    assert int(cudart.cudaHostRegister(address, array.nbytes, 0)) == 0  # another library was here first
     try:
         feed = D.from_tensor_slices(array).batch(8).to_torch(device="cuda")
         for _ in range(4):
             assert torch.equal(torch.cat(list(feed)).cpu(), torch.from_numpy(array))
-        assert (torch.ones(3, device="cuda") + 1).tolist() == [2, 2, 2]  # no error is left behind
+        assert (torch.ones(3, device="cuda") + 1).tolist() == [2, 2, 2]  # no error is left
         del feed
         gc.collect()
         assert is_locked(array)  # by its owner still
@@ -370,7 +370,7 @@ if __name__ == "__main__":
 
 
 def available():
-    """Megabytes that somebody could have."""
+    """Megabytes that are free."""
     return psutil.virtual_memory().available >> 20
 
 
@@ -396,7 +396,7 @@ def test_nothing_is_left_of_a_trainer_that_is_killed(tmp_path, mode):
 
 
 def test_the_device_reads_what_is_written_after_a_fork():
-    """A page that a child shares is copied by who writes to it first: the device must not be left with the old one."""
+    """A page that a child shares is copied by the first writer: the device must not keep the old one."""
     ds, feed = shuffled(), shuffled().to_torch(device="cuda")
     for _ in range(2):
         list(zip(ds, feed, strict=True))

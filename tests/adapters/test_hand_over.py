@@ -1,4 +1,4 @@
-"""Rows that another process makes, converted by whoever consumes them: out of that process's memory, and no later."""
+"""Rows that another process makes, converted by their consumer: out of that process's memory, and no later."""
 
 import threading
 
@@ -7,7 +7,7 @@ import pytest
 
 import headrace as hr
 from headrace.adapters.feed import Feed, PlainTarget
-from headrace.block import Block
+from headrace.columns.block import Block
 from headrace.plan.structure import LEAF
 
 BATCHES = 60
@@ -100,7 +100,7 @@ def failing(number):
     return number
 
 
-def test_what_lies_ready_comes_together_and_failures_in_their_places():
+def test_what_is_ready_comes_together_and_failures_in_their_places():
     ds = hr.Dataset.range(300).map(failing, mode="eager").prefetch(8, mode="process")
     plain, it = [], iter(NumbersFeed(ds))
     while True:
@@ -118,7 +118,7 @@ def test_several_batches_that_lie_ready_are_taken_over_at_a_time():
     assert rows_of(feed) == EXPECTED
     lots = [rows for _, rows, _ in feed.seen]
     assert sum(lots) == BATCHES
-    assert lots[0] == 1, "somebody waits for the first"
+    assert lots[0] == 1, "the consumer waits for the first"
     assert max(lots) > 1
 
 

@@ -20,6 +20,14 @@ def test_inside_with_a_backend(backend):
 
 
 @pytest.mark.tensorflow
+def test_states_with_tensorflow():
+    pytest.importorskip("tensorflow")
+    inside.run(
+        "tests/adapters/inside_keras.py", "-k", "state or adapts", KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3"
+    )
+
+
+@pytest.mark.tensorflow
 def test_an_example_runs_on_the_backend_of_those_who_have_tensorflow():
     pytest.importorskip("tensorflow")
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}

@@ -7,7 +7,8 @@ import pytest
 
 import headrace as hr
 from headrace.dataset import Dataset
-from headrace.ops.even_shard import EvenShard
+from headrace.distribute.even_shard import EvenShard
+from headrace.execute.state import opened
 from headrace.testing import check_transformation
 from tests.adapters.pipelines import labels_of, pairs
 
@@ -40,7 +41,8 @@ def test_no_workers():
     assert labels_of(DataLoader(pairs().to_torch(), batch_size=None)) == labels_of(pairs())
 
 
-def test_a_worker_cannot_give_out_cuda_tensors():
+def test_a_worker_cannot_give_out_cuda_tensors(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # or to_torch would refuse the device at once
     loader = DataLoader(pairs().to_torch(device="cuda"), batch_size=None, num_workers=1)
     with pytest.raises(RuntimeError, match="cannot give out CUDA tensors"):
         next(iter(loader))
@@ -62,7 +64,7 @@ def test_a_state_that_only_workers_know_is_refused_and_the_way_that_works_is_nam
     assert feed.state_dict() == start
     it = iter(feed)  # a pass in this process has a place in this process
     next(it)
-    assert feed.state_dict()["delivered"] == 1
+    assert opened(feed.state_dict())["delivered"] == 1
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -122,7 +124,7 @@ def test_shares_are_equally_long_and_nothing_is_read_twice():
     assert len(pairs().to_torch(shard=(3, 1))) == 2
 
 
-def test_shares_of_a_dataset_whose_length_nobody_knows():
+def test_shares_of_a_dataset_of_unknown_length():
     shares = [labels_of(pairs().filter(lambda x, y: True).to_torch(shard=(2, i))) for i in range(2)]
     assert [len(share) for share in shares] == [3, 3]
 

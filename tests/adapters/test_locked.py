@@ -1,4 +1,4 @@
-"""Which arrays are page-locked where they lie, when, and until when."""
+"""Which arrays are page-locked in place, when, and until when."""
 
 import gc
 import threading
@@ -48,7 +48,7 @@ class Copied:
 
 @pytest.fixture(autouse=True)
 def one_megabyte_is_much(monkeypatch):
-    monkeypatch.setattr(locked, "LEAST_BYTES", MEGABYTE)
+    monkeypatch.setattr(locked, "MIN_LOCKED_BYTES", MEGABYTE)
 
 
 def locks(**options):
@@ -91,7 +91,7 @@ def test_batches_are_copied_as_before_while_it_is_being_locked():
     assert copied(arrays, array) == [True] * 4
 
 
-def test_all_is_unlocked_in_the_end_once_nobody_reads_it():
+def test_all_is_unlocked_in_the_end_once_it_is_no_longer_read():
     memory, arrays = locks()
     several = [np.zeros((2, MEGABYTE), np.uint8) for _ in range(2)]
     for array in several * 2:

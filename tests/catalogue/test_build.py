@@ -122,7 +122,7 @@ def test_a_build_that_is_killed_ten_times_gives_the_same_bytes(tmp_path):
 def test_a_build_goes_on_only_with_the_rows_that_it_began_with(tmp_path, monkeypatch):
     monkeypatch.setattr(staging, "CHUNK_ROWS", 4)
     monkeypatch.setattr(staging, "BATCH_ROWS", 2)
-    keys = tmp_path / "keys"  # which the code of the generator does not tell
+    keys = tmp_path / "keys"  # which is not part of the generator's code
 
     @hr.dataset("changing", version="1.0.0", features={"x": np.int64}, splits=["train"])
     def changing(split):
@@ -212,7 +212,7 @@ def test_sources_are_checked_and_missing_ones_tell_where_to_put_them(tmp_path):
 
         return sourced
 
-    with pytest.raises(hr.StorageError, match=rf"its SHA-256 is {right}, where {'0' * 64} was promised"):
+    with pytest.raises(hr.StorageError, match=rf"its SHA-256 is {right}, but {'0' * 64} was promised"):
         make(hr.catalogue.SourceFile(str(there), sha256="0" * 64)).build(tmp_path / "data")
     missing = hr.catalogue.SourceFile("/nowhere/numbers.txt", sha256=right, note="ask the authors")
     with pytest.raises(hr.StorageError, match=r"put it at .*downloads/manual/sourced/numbers\.txt \(ask the authors\)"):

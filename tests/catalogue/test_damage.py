@@ -37,7 +37,7 @@ def test_a_missing_shard(folder):
 def test_a_shard_of_another_length(folder):
     change(folder / "dataset_info.json", lambda page: page["splits"][0].update(shardLengths=[10, 10, 11, 10]))
     ds = hr.tfds.builder_from_directory(folder).as_dataset("train", order="file")
-    with pytest.raises(hr.StorageError, match=r"00002-of-00004 has 10 rows where dataset_info.json promises 11"):
+    with pytest.raises(hr.StorageError, match=r"00002-of-00004 has 10 rows, but dataset_info.json promises 11"):
         list(ds)
 
 
@@ -86,7 +86,7 @@ def test_features_that_make_no_sense(folder, text):
         hr.tfds.builder_from_directory(folder)
 
 
-def test_a_format_that_nobody_reads(folder):
+def test_a_format_without_a_reader(folder):
     change(folder / "dataset_info.json", lambda page: page.update(fileFormat="riegeli"))
     with pytest.raises(hr.StorageError, match=r"format 'riegeli'.*tfrecord, array_record, parquet"):
         hr.tfds.builder_from_directory(folder)

@@ -13,7 +13,7 @@ import pytest
 
 import headrace as hr
 from headrace.catalogue.sources import SourceFile, fetch_source, fetch_sources
-from headrace.records import transport
+from headrace.remote import transport
 from tests.stores.faults import running
 
 DATA = np.random.default_rng(0).bytes(3_000_000)
@@ -22,7 +22,7 @@ SUM = hashlib.sha256(DATA).hexdigest()
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(transport, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(transport, "FIRST_PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(transport.ALONE, "timeout", 10.0)
     for name in ("HEADRACE_OFFLINE", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -115,10 +115,10 @@ def test_a_wrong_checksum_does_not_stay_and_the_next_try_succeeds(server, tmp_pa
     assert fetch_source(source(server), tmp_path).read_bytes() == DATA
 
 
-def test_a_wrong_file_that_lies_there_is_fetched_again(server, tmp_path, monkeypatch):
+def test_an_existing_wrong_file_is_fetched_again(server, tmp_path, monkeypatch):
     (tmp_path / "data.bin").write_bytes(b"half")
     monkeypatch.setenv("HEADRACE_OFFLINE", "1")
-    with pytest.raises(hr.StorageError, match=r"it has 4 bytes, where 3,000,000 were promised"):
+    with pytest.raises(hr.StorageError, match=r"it has 4 bytes, but 3,000,000 were promised"):
         fetch_source(source(server), tmp_path)
     monkeypatch.delenv("HEADRACE_OFFLINE")
     assert fetch_source(source(server), tmp_path).read_bytes() == DATA

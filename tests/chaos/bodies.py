@@ -56,7 +56,7 @@ def expression(chance, names, depth):
 
 
 def body(chance, count):
-    """The source of a function of so many components."""
+    """The source of a function of this many components."""
     names = [f"x{i}" for i in range(count)]
     lines = [f"def f({', '.join(names)}):"]
     for number in range(chance.randint(0, 4)):

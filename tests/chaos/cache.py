@@ -1,12 +1,12 @@
 """Processes that read through one cache on disk and are killed at random: right rows, and never more bytes than agreed.
 
-python -m tests.chaos.cache --reads 10000 --processes 4 --kills 20   nobody else is there
+python -m tests.chaos.cache --reads 10000 --processes 4 --kills 20   no other process
 python -m tests.chaos.cache --reads 10000 --kills 20 --meddle        its files are cut, damaged, removed, pruned as well
 python -m tests.chaos.cache --reads 500 --seed 4711                  that run again
 
-Where it is meddled with, the bounds of the processes differ, and they keep to the largest together. How many bytes
-there are is counted while nobody may add any. A process may be told that a file of the cache was cut short while it was
-read; it ends by no signal but those it is sent.
+With --meddle, the bounds of the processes differ, and they keep to the largest together. Bytes are counted while no
+process may add any. A process may get an error that a file of the cache was truncated while it was read; it ends only
+by the signals it is sent.
 """
 
 import argparse
@@ -23,8 +23,8 @@ import time
 from pathlib import Path
 
 import headrace as hr
-from headrace.records import remote
-from headrace.records.disk_cache import SUFFIX, DiskCache
+from headrace.remote import objects as remote
+from headrace.remote.disk_cache import SUFFIX, DiskCache
 from tests.stores import servers
 
 BLOCK, ROWS, FILES = 1 << 15, 2000, 40
@@ -84,7 +84,7 @@ def content(number):
 
 
 def bytes_of(folder):
-    """How many bytes a cache has, while nobody may add any; None where there is none."""
+    """How many bytes a cache has, while no process may add any; None if there is none."""
     with contextlib.suppress(FileNotFoundError), DiskCache(str(folder))._locked():
         return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name != "used")
     return None
@@ -93,7 +93,7 @@ def bytes_of(folder):
 def work(prefix, folder, progress, seed, reads, bound):
     """The part of one process: passes over some rows of some file, each of which is a byte of progress."""
     chance = random.Random(seed)
-    remote.BLOCK, remote.AHEAD, remote.LOOK = BLOCK, BLOCK // 4, BLOCK // 4
+    remote.BLOCK, remote.READ_AHEAD_BYTES, remote.MIN_RANDOM_READ_BYTES = BLOCK, BLOCK // 4, BLOCK // 4
     options = hr.Options(remote_cache=folder, remote_cache_bytes=bound, retries=5, timeout=60.0)
     done = os.open(progress, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for _ in range(reads):
@@ -133,7 +133,7 @@ def read_all(ds, rest_at):
 
 
 def soak(reads, processes, kills, seed, *, meddle):
-    """What happened until there were so many reads."""
+    """What happened until there were this many reads."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as root, servers.http() as store:
         folder = Path(root, "cache")

@@ -75,7 +75,7 @@ def changed(chance, folder):
 
 
 def check_rows(files, i, got, how, about, *, begun):
-    """The other files have their rows; the changed one those of before, or, if nobody had begun it, those of now."""
+    """The other files have their rows; the changed one those of before, or, if it was not begun, those of now."""
     ahead, behind = sum(files.counts[:i]), sum(files.counts[i + 1 :])
     rows = rows_of(files, got)
     first, part, last = rows[:ahead], rows[ahead : len(rows) - behind], rows[len(rows) - behind :]

@@ -1,11 +1,11 @@
 """Databases whose servers are killed and whose lines are cut or stand still, and writers that are killed.
 
 python -m tests.chaos.databases --faults 200 --on postgresql      or mysql
-python -m tests.chaos.databases --kills 50 --on duckdb            or any other: so many writers are killed
+python -m tests.chaos.databases --kills 50 --on duckdb            or any other: kills this many writers
 python -m tests.chaos.databases --seed 4711 --faults 20 --on mysql    that run again
 
-Every pass must give all rows, each once and in its place, or an error behind which `next()`, and a resume in another
-process, go on with the very next row. A table that is written has its old rows or the new ones, all of them.
+Every pass must give all rows, each once and in its place, or an error after which `next()`, and a resume in another
+process, continue with the very next row. A table that is written has its old rows or the new ones, all of them.
 """
 
 import argparse
@@ -193,8 +193,8 @@ def one_pass(chance, ds, torture, counts):
 
 
 def tortured(kind, faults, chance, counts):
-    """Passes over a table of a real server until so many faults have befallen it."""
-    keys.FIRST_PAGE, keys.PAGE_BYTES = 2000, 1 << 20  # so that there are many
+    """Passes over a table of a real server until this many faults have occurred."""
+    keys.FIRST_PAGE_ROWS, keys.PAGE_BYTES = 2000, 1 << 20  # so that there are many
     with SERVERS[kind]() as server:
         fill(kind, server.uri)
         line = Line(server.port)

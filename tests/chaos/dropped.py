@@ -90,7 +90,7 @@ def await_memory(most: int = 0) -> bool:
 
 
 def begun(kind: str, elements: int) -> hr.Iterator:
-    """An iterator that has given so many elements."""
+    """An iterator that has given this many elements."""
     it = iter(KINDS[kind]())
     for _ in range(elements):
         with suppress(hr.ElementError):

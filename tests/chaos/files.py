@@ -1,4 +1,4 @@
-"""Files of every kind that headrace reads, whose rows tell in which file and at which place they belong."""
+"""Files of every kind that headrace reads; rows contain their file and position."""
 
 import gzip
 import io

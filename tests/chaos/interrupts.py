@@ -1,4 +1,4 @@
-"""Ctrl-C at every line: an interrupted pass goes on where it was, and no row is lost or comes twice.
+"""Ctrl-C at every line: an interrupted pass continues where it was, and no row is lost or comes twice.
 
 `python -m tests.chaos.interrupts` injects KeyboardInterrupt at lines of headrace that are chosen at random, and sends
 real signals, over all the pipelines of the conformance tests. It prints how many interrupts there were and how many
@@ -239,7 +239,7 @@ def interrupt_calls(subject, at):
 
 
 def interrupt_writer(writer, folder, at):
-    """Whether an interrupt came upon a writer; raises if it left anything behind or half done."""
+    """Return whether an interrupt hit a writer; raise if it left anything half done."""
     writer.prepare()
     before = Held.now(folder)
     interruption = Interruption(at)
@@ -247,7 +247,7 @@ def interrupt_writer(writer, folder, at):
         with interruption:
             writer.work()
     except KeyboardInterrupt:
-        assert interruption.struck, "an interrupt of somebody else's"
+        assert interruption.struck, "an interrupt from elsewhere"
     left = Held.now(folder).since(before)
     left.pop("temporary", None)  # files that count may wait for a reader to have them in their places
     assert not left, f"interrupted at {interruption.struck}: {left}"
@@ -300,7 +300,7 @@ NAMES = [*PIPELINES, *(f"unordered {name}" for name in UNORDERED), *FEEDS]
 
 
 def run_many(what, rounds, wanted, work):
-    """Call `work` of each of the rounds in turn until there were so many interrupts; how many did harm."""
+    """Call `work` for each of the rounds until there were this many interrupts; return how many did harm."""
     hits = harm = 0
     started = perf_counter()
     while hits < wanted:

@@ -10,7 +10,7 @@ from headrace.testing import difference, outcomes, reference_outcomes
 from tests.chaos.files import Files
 from tests.pipelines import Sometimes, sources, steps, unordered
 
-MOST = 80
+MAX_ELEMENTS = 80
 
 
 def draw(strategy, chance):
@@ -37,7 +37,7 @@ def draw(strategy, chance):
 def with_steps(ds, chance, most=4):
     for step in draw(st.lists(steps(sources), max_size=most), chance):
         ds = step(ds)
-    return ds.take(MOST)
+    return ds.take(MAX_ELEMENTS)
 
 
 def over_files(chance, folder, most=4):

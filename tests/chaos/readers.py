@@ -1,4 +1,4 @@
-"""Readers that are killed and go on from their last state, and readers over a disk that fails."""
+"""Readers that are killed and resume from their last state, and readers over a failing disk."""
 
 import errno
 import json
@@ -105,8 +105,8 @@ def _killed(work, rows, pause):
     assert os.WIFSIGNALED(status) or status == 0, "the reader failed"
 
 
-MANY = 4
-"""So often one fault may show: where several threads read, and once more by who opened what it had closed."""
+MAX_REPORTS_PER_FAULT = 4
+"""How often one fault may show: if several threads read, and once more when a closed input is reopened."""
 WRITES = disk.WRITE | disk.SYNC
 FATES = [
     (disk.READ, disk.SHORT_ALWAYS, 0),
@@ -136,7 +136,7 @@ def over_a_failing_disk(chance, folder):
                 except hr.TransportError as problem:
                     broken += 1
                     assert str(folder) in str(problem), f"which file? {problem}"
-                    if what == disk.FAIL and broken < MANY:
+                    if what == disk.FAIL and broken < MAX_REPORTS_PER_FAULT:
                         continue  # the fault is over: the rest comes exactly
                     raise
                 if outcome is None:

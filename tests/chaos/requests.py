@@ -4,9 +4,9 @@ python -m tests.chaos.requests --reads 3000                 of HTTP, S3 and Goog
 python -m tests.chaos.requests --reads 500 --on gs          of one of them
 python -m tests.chaos.requests --reads 500 --seed 4711      that run again
 
-Every row must come once, or an error behind which `next()`, or a resume, goes on with the very next row. Of files that
+Every row must come once, or an error after which `next()`, or a resume, continues with the very next row. Of files that
 are replaced while they are read, the rows of one version come, or an error. Most passes have a cache on disk, often too
-small for them, which somebody else cuts short, damages, removes and prunes meanwhile.
+small for them, which another process truncates, damages, removes and prunes meanwhile.
 """
 
 import argparse
@@ -21,8 +21,8 @@ import time
 from functools import partial
 
 import headrace as hr
-from headrace.records import remote
-from headrace.records.kept_object import KeptObject
+from headrace.remote import objects as remote
+from headrace.remote.kept_object import KeptObject
 from headrace.testing import our_threads
 from tests.chaos.cache import Meddler
 from tests.stores import servers
@@ -31,13 +31,13 @@ from tests.stores.going_on import read_on, resumed
 BLOCK = 1 << 13
 FAULTS = ["503", "429", "500", "reset", "truncated", "short", "long"]
 SLOW = ["503", "429", "500", "reset"]
-"""What gcsfs meets by itself, with pauses of seconds that nobody can shorten."""
+"""Faults that gcsfs retries itself, with fixed pauses of seconds."""
 TIMEOUT = 4.0
 
 
 @contextlib.contextmanager
 def opened(kind):
-    """A store, None where it cannot be had."""
+    """A store, None if it is unavailable."""
     with contextlib.ExitStack() as stack:
         try:
             if kind == "http":
@@ -202,13 +202,13 @@ def read_what_is_replaced(store, chance, run, cache, counts):
 
 
 def tried(kind, reads, chance):
-    """Passes over a store until there were so many requests for data; what there was, None without that store."""
+    """Passes over a store until there were this many requests for data; a summary, None without that store."""
     counts = collections.Counter()
     with opened(kind) as store:
         if store is None:
             return None
-        before = remote.BLOCK, remote.AHEAD, remote.LOOK
-        remote.BLOCK, remote.AHEAD, remote.LOOK = BLOCK, BLOCK // 4, BLOCK // 4
+        before = remote.BLOCK, remote.READ_AHEAD_BYTES, remote.MIN_RANDOM_READ_BYTES
+        remote.BLOCK, remote.READ_AHEAD_BYTES, remote.MIN_RANDOM_READ_BYTES = BLOCK, BLOCK // 4, BLOCK // 4
         try:
             with tempfile.TemporaryDirectory() as folder, counted_ranges(counts):
                 cache = Cache(f"{folder}/cache", chance, counts)
@@ -217,7 +217,7 @@ def tried(kind, reads, chance):
                     work(store, chance, counts["passes"], cache, counts)
                 cache.count()
         finally:
-            remote.BLOCK, remote.AHEAD, remote.LOOK = before
+            remote.BLOCK, remote.READ_AHEAD_BYTES, remote.MIN_RANDOM_READ_BYTES = before
         counts["reads"], counts["faults"] = done, store.proxy.faults
         counts.update({f"of {kind}": number for kind, number in sorted(store.proxy.counts.items())})
     assert our_threads() == [], "threads are left"

@@ -183,7 +183,7 @@ def on_dask(chance):
 
 @contextlib.contextmanager
 def kept_at(engine, workers):
-    """Dask gives up a worker that is killed while it starts, and takes none in its place until it is told to."""
+    """Dask gives up a worker that is killed while it starts, and does not replace it by itself."""
     over = threading.Event()
 
     def supervise():
@@ -321,7 +321,7 @@ def children():
 
 
 def torture(name, kills, chance):
-    """Passes on clusters of one kind until so many workers were killed, halted or cut off; what was done."""
+    """Passes on clusters of one kind until this many workers were killed, halted or cut off; a summary."""
     done = collections.Counter()
 
     def faults_done():

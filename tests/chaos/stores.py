@@ -59,7 +59,7 @@ def pipeline(chance, proxy):
 
 
 def read(ds, chance):
-    """A pass; the place is kept where the store fails, and a state goes on there as well."""
+    """A pass; its position is kept if the store fails, and a state continues there as well."""
     got, it, raised, slow = [], None, 0, chance.random() < 0.2
     state, place = None, 0
     while True:

@@ -46,7 +46,7 @@ def test_reads_that_fail_are_counted_and_every_row_comes_once(kind):
 
 
 @pytest.mark.parametrize("how", [(), ("--meddle",)])
-def test_a_cache_keeps_to_its_bound_and_gives_right_rows_whoever_is_killed(how):
+def test_a_cache_keeps_to_its_bound_and_gives_right_rows_whichever_process_is_killed(how):
     said = said_by("cache", "--reads", "60", "--kills", "2", "--processes", "2", "--seed", "20", *how)
     assert "2 kills" in said
     assert "nothing went wrong" in said

@@ -11,7 +11,7 @@ from tests.chaos.readers import one
 
 
 def interrupted(chance, folder):
-    """Ctrl-C may come upon any statement: whoever goes on from the last state has every row once."""
+    """Ctrl-C may hit any statement: a resume from the last state has every row once."""
     ds, ordered = any_pipeline(chance, folder)
     want = reference_outcomes(ds)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -45,7 +45,7 @@ def interrupted(chance, folder):
 
 
 def forked(chance, folder):
-    """A pass that is forked goes on in both processes."""
+    """A forked pass continues in both processes."""
     ds, ordered = any_pipeline(chance, folder)
     want = reference_outcomes(ds)
     it = iter(ds)

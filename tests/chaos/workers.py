@@ -50,7 +50,7 @@ def workers():
 
 
 class Torturer(threading.Thread):
-    """Halts workers, has them go on, and kills some."""
+    """Halt workers, let them continue, and kill some."""
 
     def __init__(self, chance, kills):
         super().__init__(name="torturer", daemon=True)
@@ -85,7 +85,7 @@ def tortured(chance, folder):
         torturer.join()
     for pid in workers():
         os.kill(pid, signal.SIGCONT)
-    check(outcomes(iter(ds)), want, True, "once nobody is killed any more")
+    check(outcomes(iter(ds)), want, True, "once no worker is killed any more")
 
 
 def read(ds, want, chance):

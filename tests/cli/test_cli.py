@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.main import app
-from headrace.records.kinds import file_kind
+from headrace.formats.shared.kinds import file_kind
 
 HEADRACE = Path(sys.executable).with_name("headrace")
 

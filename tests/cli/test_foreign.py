@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.main import app
-from headrace.records.kinds import file_kind
+from headrace.formats.shared.kinds import file_kind
 
 HEADRACE = Path(sys.executable).with_name("headrace")
 EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b31m\u202etxt\n\r\x00"

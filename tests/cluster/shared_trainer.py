@@ -1,8 +1,8 @@
-"""A trainer in a process of its own: writes down each row with the state behind it.
+"""A trainer in a separate process: writes down each row with the state after it.
 
 python shared_trainer.py RANK STOP_AFTER TOKEN OUT CALLS ADDRESS…
 
-After STOP_AFTER rows it says so, and goes on once it is told to.
+After STOP_AFTER rows it reports, and continues on a signal.
 """
 
 import json

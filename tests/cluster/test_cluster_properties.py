@@ -23,7 +23,7 @@ def test_any_pipeline_keeps_every_promise_on_a_cluster(workers, ds, splits, cycl
         made = ds.distribute_over(workers, splits, mode, **how)
     except ValueError:
         assume(False)
-    spec = Spec.of_signature(ds.element_spec)  # which tells of the first element, where functions say nothing
+    spec = Spec.of_signature(ds.element_spec)  # which comes from the first element, if functions have no spec
     assume(not any(kind == "value" and spec.refusal(value) for kind, value in reference_outcomes(ds, 0, 41)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

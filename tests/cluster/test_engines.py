@@ -61,7 +61,7 @@ def writes(cluster, folder):
 
 
 def running(cluster):
-    """The processes of its workers; one that was killed may still be believed to be there, until somebody asks it."""
+    """The processes of its workers; a killed one may be listed until it is next contacted."""
     found = set()
     for member in cluster.members():
         with contextlib.suppress(Gone, psutil.NoSuchProcess):

@@ -103,7 +103,7 @@ def test_a_split_that_no_worker_survives_is_an_error_that_says_so(cluster):
             os.kill(os.getpid(), signal.SIGKILL)
         return x
 
-    ds = D.range(60).map(fatal, mode="eager").distribute_over(cluster, splits=2)  # who has 1 takes 0 along, too
+    ds = D.range(60).map(fatal, mode="eager").distribute_over(cluster, splits=2)  # the worker with 1 takes 0 along, too
     with pytest.raises(hr.WorkerError, match=r"split \d was begun by 4 workers at its row 0"):
         list(ds)
 
@@ -164,7 +164,7 @@ def test_nothing_stays_behind():
     assert me.num_fds() <= files + 2  # gRPC keeps a poller for all there will be
 
 
-def test_a_cluster_that_nobody_holds_ends():
+def test_an_unreferenced_cluster_ends():
     me = psutil.Process()
     before = set(me.children())
     cluster = hr.cluster.local(1)

@@ -19,7 +19,7 @@ D = hr.Dataset
 
 
 class LostLabel:
-    """Has the connection break when the answers to all have given so many labels, once."""
+    """Breaks the connection once, when the answers to all have given this many labels."""
 
     def __init__(self, number):
         self.number = number

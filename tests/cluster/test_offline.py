@@ -85,7 +85,7 @@ class UnderWay:
 
 
 @pytest.mark.parametrize("where", ["here", "kept here", "store"])
-def test_nobody_writes_any_more_once_the_error_has_come(where, workers, tmp_path):
+def test_no_worker_writes_any_more_once_the_error_has_come(where, workers, tmp_path):
     def one_fails_while_another_is_at_it(x):
         from tests.cluster.test_offline import UnderWay
 

@@ -1,4 +1,4 @@
-"""`headrace serve`: workers that somebody starts by hand, tokens, certificates, several trainers, elastic states."""
+"""`headrace serve`: workers that are started by hand, tokens, certificates, several trainers, elastic states."""
 
 import contextlib
 import json
@@ -20,8 +20,8 @@ from headrace.cluster.parcels import read_label
 from headrace.cluster.requests import PackedFragment, Poll, Setting, SplitOpening, SplitWant
 from headrace.cluster.server import WorkerService
 from headrace.cluster.splits import Fragment, find_cut
-from headrace.keys import ROOT
-from headrace.optimise.rules import prepare
+from headrace.core.keys import ROOT
+from headrace.optimize.rules import prepare
 from headrace.testing import same
 
 D = hr.Dataset
@@ -40,7 +40,7 @@ def served(*options, env=()):
             process.kill()
 
 
-def test_a_worker_from_the_shell_runs_for_whoever_has_its_token():
+def test_a_worker_from_the_shell_runs_for_clients_with_its_token():
     with served("--token", "abc") as (address, said, process):
         assert "token" not in said
         with hr.cluster.addresses([address], token="abc") as cluster:
@@ -164,8 +164,10 @@ def test_explain_says_what_splits_are(workers):
 
 
 def test_arrays_may_be_written_to(workers):
-    for row in D.from_tensor_slices(np.arange(12)).batch(3).distribute_over(workers, splits=2):
+    rows = list(D.from_tensor_slices(np.arange(12)).batch(3).distribute_over(workers, splits=2))
+    for row in rows:
         row[0] = 7
+    assert [row.tolist() for row in rows] == [[7, 1, 2], [7, 4, 5], [7, 7, 8], [7, 10, 11]]
 
 
 def test_an_infinite_plan_goes_on(workers):

@@ -51,7 +51,7 @@ def test_shared_elements_keep_every_promise(workers):
     check_transformation(ds.distribute_over(workers, splits=3, shared=True), cuts=8, epochs=1)
 
 
-def test_a_trainer_that_falls_behind_gets_rows_made_anew_and_stops_nobody(workers, tmp_path, monkeypatch):
+def test_a_trainer_that_falls_behind_gets_rows_made_anew_and_stops_no_other(workers, tmp_path, monkeypatch):
     monkeypatch.setattr(shared_split, "WINDOW_PARCELS", 2)
     ds = counted_rows(tmp_path / "calls").distribute_over(workers, splits=2, shared=True)
     want = reference_outcomes(ds)

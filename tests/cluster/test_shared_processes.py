@@ -39,7 +39,7 @@ def test_a_trainer_that_is_killed_and_starts_again_disturbs_no_other(tmp_path):
             second.kill()
             second.wait()
             assert len(rows_of(tmp_path / "rank1")) == 40
-            again = start(1, 1)  # the other one has not ended yet: else there was nobody to share rows with
+            again = start(1, 1)  # the other one has not ended yet: else there was no trainer to share rows with
             assert again.stdout.readline() == b"stopped\n"
             for trainer in (first, again):
                 trainer.communicate(b"go on\n", timeout=600)

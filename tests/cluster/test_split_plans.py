@@ -22,7 +22,7 @@ def test_any_split_keeps_every_promise(ds, splits, data):
         fragment = Fragment(plan, find_cut(plan, splits), splits)
     except ValueError:
         assume(False)
-    spec = Spec.of_signature(ds.element_spec)  # which tells of the first element, where functions say nothing
+    spec = Spec.of_signature(ds.element_spec)  # which comes from the first element, if functions have no spec
     assume(not any(kind == "value" and spec.refusal(value) for kind, value in reference_outcomes(ds, 0, 41)))
     split = dataset_of(fragment.split(data.draw(st.integers(0, splits - 1))))
     with warnings.catch_warnings():

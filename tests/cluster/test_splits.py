@@ -172,7 +172,7 @@ def test_a_generator_is_refused_unless_it_runs_once():
 @pytest.mark.parametrize("lot", [1, 3])
 @pytest.mark.parametrize("index", [0, 2])
 def test_the_rows_of_a_split_keep_every_promise(lot, index, tmp_path):
-    from headrace.ops.deal_out import DealOut
+    from headrace.distribute.deal_out import DealOut
 
     lines = hr.TextLineDataset(texts(tmp_path, 2))
     for ds in (D.range(31), D.range(31).shuffle(7, seed=1), D.range(31).map(lambda x: x * 2), lines, D.range(0)):

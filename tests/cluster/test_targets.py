@@ -8,7 +8,7 @@ import pytest
 from tests.stores import servers
 
 import headrace as hr
-from headrace.records.files import remote
+from headrace.formats.shared.files import remote
 
 D = hr.Dataset
 

@@ -18,9 +18,9 @@ from headrace.cluster import split_turns
 from headrace.cluster.members import ClusterWorker
 from headrace.cluster.split_share import SplitShare, TurnsAhead
 from headrace.execute.state import first_unseeded
-from headrace.ops.rest import Rest
-from headrace.ops.row_share import RowShare
-from headrace.ops.turns import Turns
+from headrace.ops.shared.rest import Rest
+from headrace.ops.shared.row_share import RowShare
+from headrace.ops.shared.turns import Turns
 from headrace.plan.spec import Spec
 from headrace.testing import check_transformation, difference, our_threads, outcomes, reference_outcomes
 
@@ -46,7 +46,7 @@ def test_the_share_of_any_pipeline_on_a_cluster_keeps_every_promise(
         made = ds.distribute_over(workers, splits, mode, **how)
     except ValueError:
         assume(False)
-    spec = Spec.of_signature(ds.element_spec)  # which tells of the first element, where functions say nothing
+    spec = Spec.of_signature(ds.element_spec)  # which comes from the first element, if functions have no spec
     assume(not any(kind == "value" and spec.refusal(value) for kind, value in reference_outcomes(ds, 0, 41)))
     rank = data.draw(st.integers(0, world - 1))
     share = made.shard(world, rank) if uneven == "shard" else made.distribute(rank, world, batch_size, uneven)
@@ -120,7 +120,7 @@ def test_rows_that_can_be_passed_over_are_made_for_one_trainer_alone(workers, tm
 
 
 @pytest.mark.parametrize("worth_seconds", [0.0, 60.0])
-def test_a_split_that_ends_when_nobody_expected_it_changes_nothing(workers, monkeypatch, worth_seconds):
+def test_a_split_that_ends_unexpectedly_changes_nothing(workers, monkeypatch, worth_seconds):
     monkeypatch.setattr(split_turns, "WORTH_SECONDS", worth_seconds)
     ds = D.range(90).filter(lambda x: x < 40 or x % 3 == 1).distribute_over(workers, splits=6, cycle_length=4)
     check_transformation(ds.distribute(1, 3), cuts=8, epochs=1)

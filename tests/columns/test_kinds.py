@@ -90,7 +90,7 @@ def test_columns_are_sent_to_other_processes(column):
     alike(rows(pickle.loads(pickle.dumps(column[1:5]))), rows(column)[1:5])
 
 
-def test_a_locked_column_is_written_to_by_nobody(column):
+def test_a_locked_column_is_read_only(column):
     alike(rows(columns.owned(column)), rows(column))
     for row in rows(columns.owned(column)) + rows(columns.read_only(column)):
         if isinstance(row, np.ndarray) and not row.dtype.hasobject:

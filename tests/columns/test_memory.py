@@ -2,14 +2,14 @@
 
 import os
 import random
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import headrace as hr
 from headrace import _native
-from headrace.columns.dense import MUCH, take_rows
+from headrace.columns.dense import MIN_THREADED_COPY_BYTES, take_rows
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +46,11 @@ def churn(seed, rounds=4000):
             _native.release_memory()
 
 
-def test_nobody_gets_memory_that_another_holds():
-    threads = [threading.Thread(target=churn, args=(seed,)) for seed in range(3)]
-    for thread in threads:
-        thread.start()
-    churn(99)
-    for thread in threads:
-        thread.join()
+def test_memory_in_use_is_not_handed_out_again():
+    with ThreadPoolExecutor(3) as pool:
+        others = [pool.submit(churn, seed) for seed in range(3)]
+        churn(99)
+    assert [other.exception() for other in others] == [None, None, None]
 
 
 def test_no_more_waits_than_may():
@@ -78,7 +76,7 @@ def test_a_child_of_a_fork_has_memory_of_its_own():
 def test_rows_are_what_numpy_takes(dtype):
     rows = np.random.default_rng(0).integers(0, 255, (300, 8192)).astype(np.int64).astype(dtype)
     indices = np.random.default_rng(1).integers(0, 300, 700)
-    assert rows[0].nbytes * len(indices) > MUCH
+    assert rows[0].nbytes * len(indices) > MIN_THREADED_COPY_BYTES
     assert take_rows(rows, indices).tobytes() == rows.take(indices, axis=0).tobytes()
     assert take_rows(rows[::2], indices // 2).tobytes() == rows[::2].take(indices // 2, axis=0).tobytes()
 

@@ -1,4 +1,4 @@
-"""A server that speaks BigQuery's Storage Read API on loopback, and fails where it is told; clients are real."""
+"""A server that speaks BigQuery's Storage Read API on loopback, and fails on demand; clients are real."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT = 64 << 20
 
 
 class Fake:
-    """A table behind the service: `faults` maps a stream's number to what happens at the next messages of it."""
+    """A table behind the service: `faults` maps a stream's number to what happens at its next messages."""
 
     def __init__(self, table: pa.Table, streams: int = 2, rows: int = 1000) -> None:
         self.table, self.streams, self.rows = table, streams, rows
@@ -73,7 +73,7 @@ class Fake:
         if self.forgets:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the session has expired")
         if request.offset > rows.num_rows:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the offset lies behind the end")
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the offset is after the end")
         faults = self.faults.setdefault(stream, [])
         for message in self.messages(session, stream, request.offset):
             fault = faults.pop(0) if faults else None

@@ -21,7 +21,7 @@ PATIENCE = 60.0
 
 
 def free_port() -> int:
-    """A port that nobody uses just now."""
+    """A port that is free just now."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -35,7 +35,7 @@ def program(*names: str) -> str | None:
 
 
 def other_user() -> str | None:
-    """Whom to run a server as that does not run as root; None to stay who we are."""
+    """The user for a server that does not run as root; None to keep the current one."""
     if os.getuid() != 0:
         return None
     for name in ("postgres", "nobody"):

@@ -149,7 +149,7 @@ def test_a_lasting_error_is_not_tried_again(fake):
 
 def test_closing_in_the_middle(fake):
     with dataset(fake).iterator() as it:
-        next(it)
+        assert int(next(it)["id"]) == ids(dataset(fake))[0]
 
 
 def test_wrong_arguments():

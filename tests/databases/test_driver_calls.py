@@ -11,7 +11,7 @@ import pytest
 
 from headrace.sources.sql import keys
 from headrace.sources.sql.arrow_ahead import ArrowAhead
-from headrace.sources.sql.database import AHEAD, Rows
+from headrace.sources.sql.database import BATCHES_AHEAD, Rows
 from headrace.sources.sql.driver_calls import DriverCall
 from headrace.testing import our_threads
 
@@ -103,7 +103,7 @@ def test_who_looks_at_the_first_batch_gets_no_more_and_others_a_few_ahead():
     rows = Rows(source, lambda: None, ahead=True)
     assert numbers([next(rows)]) == [0] and source.reaches(1)
     for i in range(1, 5):
-        assert numbers([next(rows)]) == [i] and source.reaches(1 + i + AHEAD)
+        assert numbers([next(rows)]) == [i] and source.reaches(1 + i + BATCHES_AHEAD)
     rows.close()
     assert our_threads() == []
 
@@ -149,7 +149,7 @@ def test_a_call_that_is_given_up_reads_no_more_and_closes_what_it_has():
     assert closed.wait(300) and read == [0, 1, 2]
 
 
-def test_a_result_that_nobody_wants_is_undone_now_or_later():
+def test_an_abandoned_result_is_undone_now_or_later():
     undone, going_on = [], threading.Event()
     early = DriverCall(lambda: "early", undone.append)
     late = DriverCall(lambda: going_on.wait(300) and "late", undone.append)
@@ -214,8 +214,8 @@ def test_a_stream_that_is_closed_early_lets_go_of_its_batches():
 
 def test_pages_follow_the_size_of_their_rows():
     most = keys.PAGE_BYTES
-    assert keys.page_rows(1000, 1000 * 8) == 8000  # a few small rows tell little
+    assert keys.page_rows(1000, 1000 * 8) == 8000  # a few small rows say little
     assert keys.page_rows(1_000_000, 1_000_000 * 80) == most // 80
     assert keys.page_rows(1000, 1000 << 20) == most >> 20
     assert keys.page_rows(1000, 0) == 8000
-    assert keys.page_rows(20, 1 << 40) == keys.LEAST_PAGE  # the first row of a page was seen: there must be more
+    assert keys.page_rows(20, 1 << 40) == keys.MIN_PAGE_ROWS  # the first row of a page was seen: there must be more

@@ -138,7 +138,7 @@ def test_a_key_of_any_text_is_no_sql(database):
 
 
 def test_a_key_that_is_not_unique_is_refused_and_no_row_lost(database, monkeypatch):
-    monkeypatch.setattr(keys, "FIRST_PAGE", 10)
+    monkeypatch.setattr(keys, "FIRST_PAGE_ROWS", 10)
     monkeypatch.setattr(keys, "page_rows", lambda rows, size: rows)
     database.numbers("twice", 40)
     ds = D.from_sql(
@@ -211,13 +211,13 @@ def test_a_missing_driver_is_named(monkeypatch):
 def test_explain_says_how_a_resume_works(sqlite):
     sqlite.numbers("numbers", 3)
     assert "runs the query again" in str(D.from_sql(sqlite.uri, "SELECT * FROM numbers").explain())
-    assert "behind the last id" in str(D.from_sql(sqlite.uri, "SELECT * FROM numbers", key="id").explain())
+    assert "after the last id" in str(D.from_sql(sqlite.uri, "SELECT * FROM numbers", key="id").explain())
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 @pytest.mark.parametrize("how", [{"key": "id"}, {"key": "id", "partitions": 2}, {}])
 def test_a_server_killed_in_the_middle_is_an_error_that_keeps_the_place(request, kind, how, caplog, monkeypatch):
-    monkeypatch.setattr(keys, "FIRST_PAGE", 2000)
+    monkeypatch.setattr(keys, "FIRST_PAGE_ROWS", 2000)
     monkeypatch.setattr(keys, "page_rows", lambda rows, size: rows)
     database = request.getfixturevalue(kind)
     database.numbers("numbers", 12_000)
@@ -337,7 +337,7 @@ assert first + [int(row["i"]) for row in it] == list(range(200_000))
 
 
 def test_a_process_forked_off_leaves_a_pass_over_duckdb_alone(duckdb):
-    subprocess.run([sys.executable, "-c", FORKED, "duckdb://"], check=True, timeout=600)
+    assert subprocess.run([sys.executable, "-c", FORKED, "duckdb://"], check=False, timeout=600).returncode == 0
 
 
 def test_a_value_that_duckdb_cannot_convert_is_an_error_behind_the_rows_before_it(duckdb):
@@ -350,7 +350,7 @@ def test_a_value_that_duckdb_cannot_convert_is_an_error_behind_the_rows_before_i
     assert got == list(range(len(got))) and len(got) > 10_000
 
 
-def test_nobody_writes_while_partitions_of_a_plain_file_are_read(sqlite, duckdb):
+def test_no_connection_writes_while_partitions_of_a_plain_file_are_read(sqlite, duckdb):
     sqlite.numbers("numbers", ROWS)
     duckdb.numbers("numbers", ROWS)
     it = iter(D.from_sql(sqlite.uri, "SELECT * FROM numbers", key="id", partitions=3))
@@ -435,9 +435,9 @@ def test_the_types_of_duckdb(duckdb):
 def test_a_query_is_closed_in_the_middle(database):
     database.numbers("numbers", ROWS)
     it = iter(D.from_sql(database.uri, "SELECT * FROM numbers", key="id", partitions=2))
-    next(it)
+    assert int(next(it)["id"]) == 1
     it.close()
-    database.run("DROP TABLE numbers")
+    database.run("DROP TABLE numbers")  # would wait for a query that still runs
 
 
 def test_a_dataset_of_a_query_goes_to_another_process(sqlite):

@@ -67,7 +67,7 @@ def test_types_and_values_are_those_of_the_arrow_driver(tmp_path, seed):
     ],
 )  # fmt: skip
 def test_a_later_value_fits_or_is_an_error_in_its_place(tmp_path, monkeypatch, first, late, fits):
-    monkeypatch.setattr(reader, "BATCH", 8)
+    monkeypatch.setattr(reader, "ROWS_PER_BATCH", 8)
     table_of(tmp_path / "data.db", [first] * 13 + [late] + [first])
     missing = MISSING.get(type(first), 0)
     ds = D.from_sql(f"sqlite:///{tmp_path}/data.db", "SELECT rowid AS id, v FROM t", key="id", nulls={"v": missing})
@@ -109,7 +109,7 @@ def test_nothing_is_written(tmp_path):
 
 
 def test_large_values_make_small_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(reader, "MAX_BATCH_BYTES", 1000)
     database = table_of(tmp_path / "data.db", [bytes(400)] * 10)
     rows = database.read("SELECT v FROM t", (), None)
     assert [batch.num_rows for batch in rows] == [3, 3, 3, 1]
@@ -174,10 +174,10 @@ WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i AS v FR
 
 @pytest.mark.parametrize("taken", [1, 2, 3, 4])
 def test_what_is_read_ahead_ends_with_the_pass(tmp_path, monkeypatch, taken):
-    monkeypatch.setattr(reader, "BATCH", 10)
+    monkeypatch.setattr(reader, "ROWS_PER_BATCH", 10)
     database = table_of(tmp_path / "data.db", [1])
     rows = database.read(f"{SLOW_BEHIND} AND (SELECT count(*) FROM t)", (), pa.schema({"v": pa.int64()}))
-    got = [next(rows).column(0).to_pylist() for _ in range(taken)]  # behind the fourth it would search for ever
+    got = [next(rows).column(0).to_pylist() for _ in range(taken)]  # after the fourth it would search forever
     assert [v for batch in got for v in batch] == list(range(1, 10 * taken + 1))
     rows.close()
     with sqlite3.connect(tmp_path / "data.db", timeout=0) as db:
@@ -186,7 +186,7 @@ def test_what_is_read_ahead_ends_with_the_pass(tmp_path, monkeypatch, taken):
 
 
 def test_what_is_read_ahead_is_ended_from_another_thread(monkeypatch):
-    monkeypatch.setattr(reader, "BATCH", 10)
+    monkeypatch.setattr(reader, "ROWS_PER_BATCH", 10)
     rows = Sqlite(Uri("sqlite://")).read(SLOW_BEHIND, (), pa.schema({"v": pa.int64()}))
     assert [next(rows).num_rows for _ in range(4)] == [10] * 4
     canceller = threading.Thread(target=rows.cancel)
@@ -198,7 +198,7 @@ def test_what_is_read_ahead_is_ended_from_another_thread(monkeypatch):
 
 
 def test_a_broken_page_is_an_error_behind_the_rows_before_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "BATCH", 50)
+    monkeypatch.setattr(reader, "ROWS_PER_BATCH", 50)
     path = tmp_path / "data.db"
     table_of(path, range(20_000))
     ds = D.from_sql(f"sqlite:///{path}", "SELECT v FROM t")
@@ -217,7 +217,7 @@ def test_a_broken_page_is_an_error_behind_the_rows_before_it(tmp_path, monkeypat
 @pytest.mark.parametrize("columns", [1, 2, 3, 9])
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_of_several_columns_are_those_of_pythons_own_module(tmp_path, columns, seed, monkeypatch):
-    monkeypatch.setattr(reader, "BATCH", 7)
+    monkeypatch.setattr(reader, "ROWS_PER_BATCH", 7)
     chance = random.Random(f"{columns} {seed}")
     kinds = [chance.choice(["INTEGER", "REAL", "TEXT"]) for _ in range(columns)]
     make = {
@@ -256,7 +256,8 @@ assert first + [int(row["v"]) for row in it] == list(range(200_000))
 
 def test_a_process_forked_off_leaves_a_pass_alone(tmp_path):
     table_of(tmp_path / "data.db", range(200_000))
-    subprocess.run([sys.executable, "-c", FORKED, f"sqlite:///{tmp_path}/data.db"], check=True, timeout=600)
+    done = subprocess.run([sys.executable, "-c", FORKED, f"sqlite:///{tmp_path}/data.db"], check=False, timeout=600)
+    assert done.returncode == 0
 
 
 def test_pythons_own_module_heeds_the_locks_of_a_pass(tmp_path):
@@ -282,7 +283,7 @@ def test_what_is_read_is_written_to_the_same_file_in_peace(tmp_path):
 
 
 def test_values_are_written_as_pythons_own_module_has_them(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.sinks.write_sql.BYTES", 1000)
+    monkeypatch.setattr("headrace.sinks.write_sql.BATCH_BYTES", 1000)
     chance = random.Random(1)
     texts = ["", "x\0y", "☃" * 9, "12", "long " * 50]
     n = 500
@@ -313,7 +314,7 @@ def test_values_are_written_as_pythons_own_module_has_them(tmp_path, monkeypatch
 
 
 def test_a_row_that_a_table_refuses_leaves_it_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.sinks.write_sql.BYTES", 1000)
+    monkeypatch.setattr("headrace.sinks.write_sql.BATCH_BYTES", 1000)
     with sqlite3.connect(tmp_path / "data.db") as db:
         db.execute("CREATE TABLE t (v INTEGER PRIMARY KEY)")
         db.execute("INSERT INTO t VALUES (900)")

@@ -21,7 +21,7 @@ WAYS = {
 
 @pytest.fixture(params=["postgresql", "mysql"])
 def stuck(request, monkeypatch):
-    monkeypatch.setattr(keys, "FIRST_PAGE", 2000)
+    monkeypatch.setattr(keys, "FIRST_PAGE_ROWS", 2000)
     monkeypatch.setattr(keys, "page_rows", lambda rows, size: rows)
     database = request.getfixturevalue(request.param)
     database.numbers("numbers", 12_000)

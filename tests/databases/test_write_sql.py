@@ -35,7 +35,7 @@ def test_what_is_written_is_read(database):
 
 @pytest.mark.parametrize("if_exists", ["append", "replace"])
 def test_an_element_that_fails_leaves_the_table_as_it_was(database, if_exists, monkeypatch):
-    monkeypatch.setattr("headrace.sinks.write_sql.BYTES", 1000)
+    monkeypatch.setattr("headrace.sinks.write_sql.BATCH_BYTES", 1000)
     database.run("DROP TABLE IF EXISTS kept")
     rows(5).write_sql(database.uri, "kept")
     bad = rows(1000, 5).map(lambda row: {**row, "x": 1 / (row["id"] - 900)})
@@ -94,7 +94,7 @@ hr.Dataset.range(10_000).map(until, mode="eager").write_sql(sys.argv[1], "left%_
 def test_what_killed_writers_left_behind_is_dropped_by_the_next(mysql):
     for name in list(tables(mysql)):
         mysql.run(f"DROP TABLE `{name}`")
-    script = "import headrace.sinks.write_sql as w; w.BYTES = 1000" + KILLED
+    script = "import headrace.sinks.write_sql as w; w.BATCH_BYTES = 1000" + KILLED
     begin = [sys.executable, "-c", script, mysql.uri]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(begin, **pipes) as alive, subprocess.Popen(begin, **pipes) as killed:
@@ -102,7 +102,7 @@ def test_what_killed_writers_left_behind_is_dropped_by_the_next(mysql):
         assert len(tables(mysql)) == 2
         killed.kill()
         killed.wait()
-        mysql.run("CREATE TABLE `left%_t_0123456789ab` (mine int)")  # named like one, by somebody else
+        mysql.run("CREATE TABLE `left%_t_0123456789ab` (mine int)")  # named like one, by another program
         mysql.run("CREATE TABLE `left%_t_0123456789ac_old` (id int)")  # which a writer was killed before it dropped
         deadline = time.monotonic() + 300
         while len(tables(mysql)) > 3 and time.monotonic() < deadline:  # until the server sees that it is gone

@@ -12,12 +12,13 @@ import pytest
 
 import headrace as hr
 from headrace import _native
-from headrace.execute import autotune, budget
-from headrace.execute.autotune import Climb, Depth, Tuner
+from headrace.execute import budget
 from headrace.execute.budget import MemoryBudget
-from headrace.execute.run_delay import RunDelay
+from headrace.execute.stages import autotune
+from headrace.execute.stages.autotune import Climb, Depth, Tuner
+from headrace.execute.stages.run_delay import RunDelay
+from headrace.formats.shared.one_file import MAX_SMALL_FILE_BYTES
 from headrace.iterator import Settings
-from headrace.sources.one_file import SMALL
 from headrace.testing import check_transformation, our_threads
 
 D = hr.Dataset
@@ -65,7 +66,7 @@ def test_the_tuning_of_a_pass_freezes_that_pass():
 def clock(monkeypatch):
     """Time that passes only as calls take it."""
     now = [0]
-    monkeypatch.setattr("headrace.execute.autotune.perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr("headrace.execute.stages.autotune.perf_counter_ns", lambda: now[0])
     return now
 
 
@@ -145,7 +146,7 @@ def test_what_is_said_of_a_thread_is_what_the_system_says():
     assert before <= said <= waited()
 
 
-def test_memory_is_shared_and_whoever_waits_is_told():
+def test_memory_is_shared_and_waiting_stages_are_woken():
     memory = MemoryBudget(100)
     told = []
     memory.take(90)
@@ -257,12 +258,12 @@ def test_a_restless_order_that_is_free_stays_whole(monkeypatch):
 
 def slow_files(tmp_path, monkeypatch):
     """Files whose every read takes its time, as a network's do, and which are too large to be read without a thread."""
-    from headrace.records.reader import Reader
+    from headrace.formats.shared.reader import Reader
 
     read = Reader.read
     monkeypatch.setattr(Reader, "read", lambda self, want: (time.sleep(0.01), read(self, want))[1])
     for i in range(4):
-        (tmp_path / f"{i}.txt").write_text("".join(f"{i}-{j:<{2 * SMALL // 800}}\n" for j in range(800)))
+        (tmp_path / f"{i}.txt").write_text("".join(f"{i}-{j:<{2 * MAX_SMALL_FILE_BYTES // 800}}\n" for j in range(800)))
     return sorted(map(str, tmp_path.glob("*.txt")))
 
 
@@ -270,7 +271,7 @@ def test_readers_of_slow_files_get_threads_and_keep_the_order(tmp_path, monkeypa
     names = slow_files(tmp_path, monkeypatch)
 
     def lines(**how):
-        return hr.TextLineDataset(names, buffer_size=2 * SMALL // 24, **how)
+        return hr.TextLineDataset(names, buffer_size=2 * MAX_SMALL_FILE_BYTES // 24, **how)
 
     # One processor: no scan reads ahead, so only the tuner can hide the reads.
     it = iter(lines(num_parallel_reads=hr.AUTOTUNE).with_options(hr.Options(cpu_budget=1)))
@@ -321,7 +322,7 @@ def test_the_size_of_a_shuffle_belongs_to_its_states_whatever_memory_there_is_la
 
 
 def test_the_size_of_a_shuffle_belongs_to_the_dataset(monkeypatch):
-    monkeypatch.setattr(budget, "LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(budget, "MIN_BUDGET_BYTES", 1 << 20)
     monkeypatch.setattr(budget, "free_memory", lambda: 4 << 20)
 
     def build():

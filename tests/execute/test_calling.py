@@ -1,4 +1,4 @@
-"""A function that cannot be traced: the rows it gets are read in blocks, and nobody can tell by its calls."""
+"""A function that cannot be traced: its rows are read in blocks, which its calls do not reveal."""
 
 import gc
 import threading
@@ -60,6 +60,7 @@ def test_a_state_taken_by_the_function_itself_has_its_row_still_to_come():
     for _ in range(5):
         next(it)
     assert [state["delivered"] for state in states] == list(range(5))
+    it.close()  # the function refers to its own iterator, which is never collected otherwise
 
 
 def test_what_fails_fails_in_its_place():
@@ -133,7 +134,7 @@ def test_threads_that_share_the_iterator_call_one_after_the_other():
     assert max(most) == 1
 
 
-def test_an_iterator_that_nobody_holds_is_gone_at_once():
+def test_an_unreferenced_iterator_is_freed_at_once():
     it = iter(D.range(100).map(Noted()))
     next(it)
     gone = weakref.ref(it)

@@ -150,7 +150,7 @@ def test_another_process_finds_nothing_changed_and_then_what_is():
 
 
 def test_names_of_files_are_no_data(tmp_path):
-    """What the files hold is told by themselves; a folder may have another name."""
+    """The files identify their contents; a directory may have another name."""
     for name in "ab":
         (tmp_path / name).write_text("1\n2\n3\n")
     state = state_of(hr.TextLineDataset([str(tmp_path / "a")]))

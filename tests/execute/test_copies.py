@@ -1,4 +1,4 @@
-"""Large rows: each is copied as seldom as can be, and nobody's memory is written over."""
+"""Large rows: each is copied as seldom as possible, and no other memory is overwritten."""
 
 import itertools
 import os
@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import _native
-from headrace.block import Rooms
-from headrace.columns.dense import MUCH, copy_in_order, neighbours
-from headrace.ops.slots import RowSlots
+from headrace.columns.block import Rooms
+from headrace.columns.dense import MIN_THREADED_COPY_BYTES, copy_in_order, neighbours
+from headrace.ops.shuffle.shuffle_buffer import RowSlots
 
 D = hr.Dataset
-WIDE = MUCH // 8
+WIDE = MIN_THREADED_COPY_BYTES // 8
 """Bytes of a row of which a few are much."""
 
 
@@ -142,7 +142,7 @@ def test_rows_that_lie_one_after_another_are_one_column_without_a_copy():
     assert [neighbours(columns) for columns in others] == [None] * len(others)
 
 
-def test_memory_that_is_kept_by_somebody_is_no_neighbour(run):
+def test_memory_that_is_kept_is_not_joined(run):
     rows = np.zeros((4, WIDE), np.uint8)
     ds = D.from_tensor_slices(rows).batch(2).unbatch().batch(4)
     for batch in ds.map(lambda x: x, mode="eager"):
@@ -151,7 +151,7 @@ def test_memory_that_is_kept_by_somebody_is_no_neighbour(run):
     assert [batch.sum() for batch in run(ds)] == [0]
 
 
-def test_what_a_shuffle_gives_out_lies_together_and_is_never_written_over():
+def test_what_a_shuffle_gives_out_is_contiguous_and_never_overwritten():
     images = rows_of(range(60))
     ds = D.from_tensor_slices(images).map(lambda x: x + 0).filter(lambda x: x[0] >= 0).shuffle(20, seed=3).batch(8)
     kept = list(ds)
@@ -274,7 +274,7 @@ def raw_reshaped(record):
 
 @pytest.mark.parametrize("fn", [raw, raw_twice, raw_and_text, raw_reshaped])
 @pytest.mark.parametrize("calls", [None, 2])
-def test_raw_numbers_can_be_written_to_and_belong_to_nobody_else(run, records, fn, calls):
+def test_raw_numbers_are_writable_and_share_no_memory(run, records, fn, calls):
     ds = hr.TFRecordDataset(records).map(fn, num_parallel_calls=calls)
     for epoch, rows in itertools.product(range(2), [list(ds), list(ds.batch(30))[:1]]):
         del epoch

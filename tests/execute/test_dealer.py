@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from headrace.execute.dealer import Dealer
+from headrace.execute.stages.shared_source import Dealer
 
 
 class Counted:
@@ -45,7 +45,7 @@ def test_each_number_goes_to_one_thread_until_there_are_no_more():
 
 
 @pytest.mark.parametrize(("seconds", "order"), [(-1, ["waits", "fetches"]), (0.001, ["fetches", "waits"])])
-def test_whoever_fetches_keeps_the_last_unless_it_cannot_wait_and_fetches_for_nobody_else(seconds, order):
+def test_the_fetching_thread_keeps_the_last_unless_it_cannot_wait_and_fetches_only_for_itself(seconds, order):
     dealer, asked, go_on, got = Dealer(), threading.Event(), threading.Semaphore(0), {}
     numbers = count()
 
@@ -96,7 +96,7 @@ def test_who_may_not_wait_long_goes_away_empty_handed_and_an_error_wakes_the_oth
 
 
 @pytest.mark.parametrize("fails_at", [0, 7])
-def test_an_error_is_that_of_whoever_fetched(fails_at):
+def test_an_error_goes_to_the_fetching_thread(fails_at):
     source, dealer = Counted(10, fails_at=fails_at), Dealer()
     assert [dealer.take(source.fetch) for _ in range(fails_at)] == list(range(fails_at))
     with pytest.raises(OSError, match="gone"):

@@ -24,7 +24,7 @@ from headrace.storage import rows
 
 D = hr.Dataset
 EVERY = 5
-"""One in so many of the pipelines of the conformance tests is looked at here; `make chaos` takes all of them."""
+"""One in this many of the pipelines of the conformance tests runs here; `make chaos` runs all of them."""
 SOME = list(PIPELINES)[::EVERY]
 
 

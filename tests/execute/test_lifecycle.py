@@ -21,7 +21,7 @@ INT = hr.TensorSpec((), "int64")
 
 
 class Watched:
-    """A generator function that tells how far it was read and whether it was finalised."""
+    """A generator function that records how far it was read and whether it was finalized."""
 
     def __init__(self, count=100):
         self.count = count
@@ -331,7 +331,7 @@ def test_after_a_fork_both_processes_read_the_same_rest(shape):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_while_first_rows_are_compared_keeps_the_child_waiting_for_nobody(monkeypatch):
+def test_a_fork_while_first_rows_are_compared_does_not_block_the_child(monkeypatch):
     compared, forked, same = threading.Event(), threading.Event(), function._same
 
     def slow(head, called):

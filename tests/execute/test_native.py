@@ -12,7 +12,7 @@ from tests.framing import framed
 
 from headrace import _native
 from headrace.columns.dense import locked
-from headrace.keys import ROOT, mix_key
+from headrace.core.keys import ROOT, mix_key
 from headrace.reference import draw
 
 
@@ -151,9 +151,9 @@ def packed(*pieces):
     """Pieces of four values in six cells."""
     cells = [np.empty(6, np.int32) for _ in range(2)]
     values = np.zeros((4, 1), np.uint8)
-    _native.pack_rows(
-        values, np.array(pieces), np.empty(0, np.uint8), np.empty((6, 1), np.uint8), *cells, np.empty(0, int)
-    )
+    none = np.empty(0, np.uint8)
+    _native.pack_field(values, np.array(pieces), none, np.zeros(1, np.uint8), np.empty((6, 1), np.uint8))
+    _native.pack_places(np.array(pieces), *cells, np.empty(0, int))
 
 
 def test_rows_of_text_become_objects():
@@ -360,7 +360,9 @@ def test_records_are_verified_where_they_lie():
         (lambda: _native.mix_rows(1, np.array([2**30 + 1]), ONE, ONE.copy(), ONE.copy()), "share"),
         (lambda: _native.mix_rows(1, np.array([0, 5]), -ONE, ONE.copy(), ONE.copy()), "range"),
         (lambda: _native.mix_counts(1, np.array([0, 5]), 3, np.empty(1, np.int64)), "counts"),
-        (lambda: _native.first_fit(np.array([5]), 4, np.empty(1, np.int64)), "fit"),
+        (lambda: _native.first_fit(np.array([5]), 4, 0, np.empty(1, np.int64)), "fit"),
+        (lambda: _native.best_fit(np.array([5]), 4, 0, np.empty(1, np.int64)), "fit"),
+        (lambda: _native.fit_several(np.array([[1, 5]]), np.array([4, 4]), 0, True, np.empty(1, np.int64)), "fit"),
         (lambda: packed([0, 4, 5, 0, 1, 0]), "outside|separator"),
         (lambda: packed([0, 9, 9, 0, 1, 0]), "outside"),
         (lambda: packed([0, 4, 4, 3, 1, 0]), "overlap"),

@@ -85,7 +85,7 @@ PIPELINES = {
 
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("settings", [Settings(), Settings(block_rows=1), Settings(optimise=False, block_rows=6)])
-def test_it_is_found_whatever_lies_between(files, name, settings):
+def test_it_is_found_whatever_is_between(files, name, settings):
     assert failures(PIPELINES[name](files), settings) == want(files)
 
 
@@ -148,13 +148,13 @@ def test_no_function_is_called_again(files):
     assert len(calls) == 40
 
 
-def test_errors_that_nobody_sees_are_not_looked_into(files, monkeypatch):
+def test_errors_that_are_not_shown_are_not_looked_into(files, monkeypatch):
     monkeypatch.setattr(origin.Origin, "find", None)
     assert len(list(hr.TFRecordDataset(files).map(parse).ignore_errors())) == 38
 
 
 def test_not_much_time_is_spent_on_it(files, monkeypatch):
-    monkeypatch.setattr(origin, "SECONDS", 0.05)
+    monkeypatch.setattr(origin, "MAX_SECONDS_PER_ROW", 0.05)
     slow = hr.TFRecordDataset(files, index=False).shuffle(10, seed=1)
     original = registry.opening(type(slow._node))
 
@@ -168,7 +168,7 @@ def test_not_much_time_is_spent_on_it(files, monkeypatch):
 
 
 def test_nor_on_many_of_them(files, monkeypatch):
-    monkeypatch.setattr(origin, "SECONDS_A_PASS", 1e-9)
+    monkeypatch.setattr(origin, "MAX_SECONDS_PER_PASS", 1e-9)
     found = failures(hr.TFRecordDataset(files, index=False).map(parse))
     assert [where is None for _, where in found] == [False, True]
 

@@ -10,7 +10,9 @@ MS = 1_000_000
 
 
 def settled(nanoseconds, nbytes=8):
-    """Where the number of rows stays that take so long and so many bytes each: the least and the most of the last."""
+    """The numbers of rows that the pace settles at for this time and these bytes per row: the smallest and
+    the largest.
+    """
     pace = Pace()
     seen = []
     for _ in range(40):

@@ -66,7 +66,7 @@ def test_a_restored_epoch_is_followed_by_the_next_one():
     assert rest_of(resumed) == epochs[4]
 
 
-def test_seeds_that_nobody_chose_travel_with_the_state():
+def test_unset_seeds_travel_with_the_state():
     first = shuffled()
     it = iter(first)
     next(it)
@@ -150,7 +150,7 @@ def test_a_place_behind_the_rows_that_a_shuffle_held_is_refused():
         next(it)
     state = {k: v for k, v in it.state().items() if k != "crc"}
     state["marks"] |= {"0": 0, "1": 39}
-    with pytest.raises(hr.StateError, match="lies behind rows"):
+    with pytest.raises(hr.StateError, match="is after rows"):
         list(ds.iterator({**state, "crc": states._checksum(state)}))
 
 

@@ -236,7 +236,7 @@ def test_quantiles_are_those_of_numpy(values, buckets, cuts):
 
 
 def test_quantiles_of_more_numbers_than_are_held(monkeypatch):
-    monkeypatch.setattr(learners, "EXACT", 2_000)
+    monkeypatch.setattr(learners, "MAX_EXACT_VALUES", 2_000)
     monkeypatch.setattr(learners.Quantiles, "run", 1_000)
     values = np.random.default_rng(2).normal(size=300_000)
     whole, pieces = learners.Quantiles(), learners.Quantiles()

@@ -68,7 +68,7 @@ def test_a_column_that_cannot_be(make, error, said):
         ([fc.indicator_column(T)], {"t": [1, 2]}, TypeError, "'t' has dtype string, its feature 't' is of integ"),
         ([fc.indicator_column(T)], {"t": [1.5]}, TypeError, "convert it in a map before, or use a numeric_column"),
         ([fc.indicator_column(T)], {"t": ["a", 1j]}, TypeError, "feature 't' of column 't'"),
-        ([X, fc.indicator_column(T)], {"x": [1.0, 2.0], "t": ["a"]}, ValueError, "'x' has 2 rows where others"),
+        ([X, fc.indicator_column(T)], {"x": [1.0, 2.0], "t": ["a"]}, ValueError, "'x' has 2 rows, but others"),
         ([fc.indicator_column(fc.categorical_column_with_identity("i", 3))], {"i": [3]}, ValueError,
          "column 'i' has 3 buckets, and its feature holds 3: default_value="),
         ([fc.indicator_column(fc.crossed_column(["a", "x"], 10))], {"a": ["a"], "x": [0.5]}, TypeError,
@@ -91,7 +91,7 @@ def test_a_vocabulary_file_with_an_empty_line_or_too_few(tmp_path):
     path.write_bytes(b"a\nb\na\n")
     with pytest.raises(ValueError, match="twice, as entry 0 and 2"):
         fc.categorical_column_with_vocabulary_file("v", path)
-    with pytest.raises(ValueError, match="3 lines where 5 are asked"):
+    with pytest.raises(ValueError, match="3 lines, but 5 are required"):
         fc.categorical_column_with_vocabulary_file("v", path, 5)
     with pytest.raises(ValueError, match="not all of integers"):
         fc.categorical_column_with_vocabulary_file("v", path, dtype=np.int64)

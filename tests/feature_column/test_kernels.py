@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_refused():
             call()
 
 
-def test_too_much_is_pythons_own_error_whoever_else_is_there():
+def test_too_much_is_pythons_own_error_whatever_else_is_loaded():
     """DuckDB has its own error for it, and binds its library as we do ours."""
     pytest.importorskip("duckdb")
     many = (np.zeros(2**20, np.uint64), np.array([0, 2**20]))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.block import Block
+from headrace.columns.block import Block
 from headrace.plan.spec import Spec
 from headrace.plan.structure import flatten
 from headrace.trace.function import Function

@@ -204,7 +204,7 @@ void alike(const uint8_t* data, size_t size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const int which : {0, 1}) parse(which, data, {0, int64_t(size)}, nullptr);
-  // Who takes no features but those described takes nothing that the others refuse.
+  // A parser that accepts only described features accepts nothing that the others reject.
   if (parse(4, data, {0, int64_t(size)}, nullptr)) CHECK(parse(1, data, {0, int64_t(size)}, nullptr));
   Columns made;
   if (parse(2, data, {0, int64_t(size)}, &made)) there_and_back(made.columns, 1);

@@ -66,7 +66,7 @@ def compiler():
 
 
 def build(cxx, folder):
-    """One program a target; only the kernels tell the driver where they have been."""
+    """One program per target; only the kernels report coverage to the driver."""
 
     def compiled(source, *flags):
         made = folder / f"{source.parent.name}-{source.stem}.o"

@@ -105,7 +105,7 @@ void change_pixels(const std::vector<T>& values, size_t option) {
     adjust_images(Adjustment(what), images, factors.data(), adjusted.data());
   }
   if (!images.count) return;
-  // each place of the result is made of all places of the image that lie around it
+  // each output position is made from all input positions around it
   const int64_t taps = 3;
   std::vector<int64_t> rows(static_cast<size_t>(height)), columns(static_cast<size_t>(wide));
   std::vector<float> row_weights(size_t(height * taps)), column_weights(size_t(wide * taps));

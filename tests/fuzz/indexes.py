@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import headrace as hr
-from headrace.records.sidecar import KIND, VERSION
+from headrace.formats.shared.sidecar import KIND, VERSION
 from headrace.testing import outcomes
 from tests.framing import framed
 from tests.fuzz import command
@@ -24,7 +24,7 @@ from tests.fuzz.pages import VALUES
 from tests.fuzz.states import changed
 
 RECORDS = [b"%d" % i * (i % 40) for i in range(1500)]
-FEW = 20
+TAKEN_ROWS = 20
 
 
 def parts(data):
@@ -60,9 +60,9 @@ def read(path, chance):
     """Read some records by number, and some in turn; whether one of them is an error."""
     wrong = False
     ds = hr.TFRecordDataset(str(path), index=chance.choice([True, "auto"]))
-    first = chance.randrange(len(RECORDS) - FEW)
-    got = outcomes(iter(ds.skip(first).take(FEW)))
-    wrong |= _check(got, RECORDS[first : first + FEW])
+    first = chance.randrange(len(RECORDS) - TAKEN_ROWS)
+    got = outcomes(iter(ds.skip(first).take(TAKEN_ROWS)))
+    wrong |= _check(got, RECORDS[first : first + TAKEN_ROWS])
     try:
         indexed = ds if ds.cardinality() >= 0 else None
         count = len(indexed) if indexed is not None else len(RECORDS)

@@ -114,7 +114,7 @@ def rewrite(page, value):
 def damage_page(folder, chance):
     page = chance.choice(sorted(folder.rglob("*.json")))
     value = content(page)
-    notes = value.pop("notes", None)  # where a pipeline goes on: told by the pipeline, as a state is
+    notes = value.pop("notes", None)  # where a pipeline continues: the pipeline's business, like a state
     for _ in range(chance.choice([1, 1, 2, 5])):
         value = changed(value, chance)
     if isinstance(value, dict):

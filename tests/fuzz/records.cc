@@ -32,7 +32,7 @@ void read(const uint8_t* data, size_t size, size_t start, bool verify) {
   CHECK(starts.size() == 0 || good == 0 || found == int64_t(start));
 }
 
-// Sets the checksums of what lies in the bytes right, as far as lengths lead.
+// Fix the checksums of the records in the bytes, as far as lengths lead.
 void repair(std::vector<uint8_t>& data) {
   for (size_t at = 0; data.size() - at >= 12;) {
     const uint32_t head = masked_crc32c(data.data() + at, 8);

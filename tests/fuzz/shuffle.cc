@@ -19,7 +19,7 @@ struct Reader {
   uint8_t byte() { return at < end ? *at++ : 0; }
 };
 
-// Columns of so many rows, each in memory of its own, so that a byte too far is seen.
+// Columns of this many rows, each in its own memory, so that an overrun is detected.
 struct Table {
   std::vector<Bytes> columns;
   std::vector<size_t> widths;

@@ -24,7 +24,7 @@ void find_library() {
   const char* library = std::getenv("SQLITE_LIBRARY");
   void* handle = dlopen(library && *library ? library : "libsqlite3.so.0", RTLD_LAZY);
   CHECK(handle);
-  // The library itself stands for the extension module that calls it: it is found behind either.
+  // The library itself stands for the extension module that calls it: it is found from either.
   CHECK(sqlite_find("", dlsym(handle, "sqlite3_open_v2")));
   using Limit = int64_t (*)(int64_t);
   const auto limit = reinterpret_cast<Limit>(dlsym(handle, "sqlite3_hard_heap_limit64"));

@@ -23,7 +23,7 @@ from tests.fuzz import command
 from tests.fuzz.pages import VALUES
 
 D = hr.Dataset
-MOST = 300
+MAX_ELEMENTS = 300
 HANG = 120
 """Seconds for one state, on a machine that is busy."""
 
@@ -59,7 +59,7 @@ def pipelines(folder):
     for kind in KINDS:
         (folder / kind).mkdir()
         made[kind] = Files(chance, folder / kind, kind).dataset()
-    return {name: ds.take(MOST) for name, ds in made.items()}
+    return {name: ds.take(MAX_ELEMENTS) for name, ds in made.items()}
 
 
 def states_of(ds):
@@ -102,7 +102,7 @@ def read(ds, state):
     """Restore a state and read on; whether it was refused."""
     try:
         with ds.iterator(state=state) as it:
-            for _ in range(MOST):
+            for _ in range(MAX_ELEMENTS):
                 try:
                     next(it)
                 except StopIteration:

@@ -143,7 +143,7 @@ def _by_number(ds, number):
 
 
 def work(seconds, seed, crash):
-    """Read mutants for so long; what is being read lies in `crash`."""
+    """Read mutants for this long; the current one is stored in `crash`."""
     logging.disable(logging.WARNING)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     chance = random.Random(seed)

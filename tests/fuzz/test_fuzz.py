@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import tables
+from tests.fuzz import decoders, tables
 from tests.fuzz.fuzz import KERNELS, build_once, compiler, run, seeds
 
 
@@ -56,3 +56,12 @@ def test_no_file_of_tables_breaks_its_reader(tmp_path):
     runs, whole, partly = map(int, re.findall(r"\d+", tables.run(5, 1, tmp_path / "crash")))
     assert runs > 20
     assert whole and partly, "some mutants are still read, and some in part"
+
+
+def test_no_bytes_break_a_decoder_or_take_a_gigabyte():
+    command = [sys.executable, "-m", "tests.fuzz.decoders", "--runs", "4000", "--seed", "1"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, "libraries print nothing past logging"
+    assert all(f"{name} decoded" in done.stdout and f"{name} refused" in done.stdout for name in decoders.TARGETS)

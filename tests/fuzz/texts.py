@@ -68,7 +68,7 @@ def mutated(data, chance):
 
 
 def _places(rows):
-    """The rows with errors told by their places: of two things that are wrong with one, either may be named."""
+    """The rows with errors identified by position: of two errors in one, either may be named."""
     return [(what, value if what == "value" else value.partition("\n  record: ")[2]) for what, value in rows]
 
 

@@ -1,4 +1,4 @@
-"""What tells one function, object or array from another, in every process, and what does not."""
+"""What distinguishes functions, objects and arrays in every process, and what does not."""
 
 import argparse
 import collections
@@ -445,7 +445,7 @@ said = subprocess.run([sys.executable, "-c", there], input=cloudpickle.dumps(val
 assert said.stdout.decode().split() == [str(Looker().digest([v])) for v in values], said.stdout
 """
     (tmp_path / "program.py").write_text(code)
-    subprocess.run([sys.executable, tmp_path / "program.py"], check=True)
+    assert subprocess.run([sys.executable, tmp_path / "program.py"], check=False).returncode == 0
 
 
 WORDS = {f"word {i}" for i in range(100)}

@@ -119,8 +119,9 @@ def test_so_do_those_of_other_operations(made):
         it.state()
 
 
-def test_a_pass_without_a_state_and_random_map_say_nothing():
+def test_a_pass_without_a_state_and_random_map_say_nothing(recwarn):
     list(hr.Dataset.range(3).map(lambda x: x + np.random.rand()))
     with iter(hr.Dataset.range(3).random_map(lambda x, rng: x + rng.normal(), seed=1)) as it:
         next(it)
         it.state()
+    assert not recwarn.list

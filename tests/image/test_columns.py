@@ -89,7 +89,7 @@ def test_what_is_no_image_is_an_error_that_says_so():
         I.resize(np.zeros((3, 3, 1)), 2)
     with pytest.raises(ValueError, match="'bilinear', 'bicubic'"):
         I.resize(np.zeros((3, 3, 1)), (2, 2), "best")
-    with pytest.raises(ValueError, match="do not lie within an image of 3 × 3"):
+    with pytest.raises(ValueError, match="are not within an image of 3 × 3"):
         I.crop_to_bounding_box(np.zeros((3, 3, 1)), 2, 0, 2, 2)
     with pytest.raises(ValueError, match="three channels"):
         I.adjust_hue(np.zeros((3, 3, 1)), 0.1)

@@ -151,7 +151,7 @@ def test_a_crop_while_decoding_is_a_crop():
     np.testing.assert_array_equal(I.decode_and_crop_jpeg(data, (3, 4, 10, 20)), I.decode_jpeg(data)[3:13, 4:24])
     (made,) = list(hr.Dataset.from_tensor_slices([data]).map(lambda b: I.decode_and_crop_jpeg(b, [3, 4, 10, 20])))
     np.testing.assert_array_equal(made, I.decode_jpeg(data)[3:13, 4:24])
-    with pytest.raises(ValueError, match="do not lie within an image of 40 × 50"):
+    with pytest.raises(ValueError, match="are not within an image of 40 × 50"):
         I.decode_and_crop_jpeg(data, (35, 0, 10, 10))
 
 

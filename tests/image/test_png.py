@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace import _native
-from headrace.arrow_text import parts
+from headrace.columns.arrow_text import parts
 from headrace.image.channels import with_channels, with_depth
 from headrace.image.codecs import PNG, read_headers
 from headrace.image.decode_rows import decode_with_opencv
@@ -48,7 +48,7 @@ def png(
     after=(),
     known=20,
 ):
-    """A PNG written here, so that every way to write one can be had."""
+    """A PNG written here, so that every encoding is available."""
     height, width = size
     step = CHANNELS[colours]
     most = 20 if colours == PALETTE else 256

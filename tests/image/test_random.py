@@ -111,7 +111,7 @@ def test_a_generator_of_numpy_will_do():
     [
         (lambda x, rng: I.random_brightness(x, -1, rng), "max_delta must not be negative"),
         (lambda x, rng: I.random_hue(x, 0.7, rng), "between 0 and 0.5"),
-        (lambda x, rng: I.random_contrast(x, 2, 1, rng), "between lower and upper"),
+        (lambda x, rng: I.random_contrast(x, 2, 1, rng), "lower <= upper"),
     ],
 )
 def test_arguments_that_make_no_sense_are_told(call, said):

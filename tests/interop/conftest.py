@@ -47,7 +47,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a user can tell of a dataset. Among the elements ERROR stands for one that could not be made."""
+    """What a user can observe of a dataset. ERROR stands for an element that could not be made."""
 
     elements: list[Any]
     cardinality: int

@@ -116,7 +116,7 @@ def rows(draw: Any) -> dict[str, Any]:
 
 
 BUCKETS = st.sampled_from([1, 2, 10, 1000, 10**5, 2**31 + 11, 2**63 - 1])
-SMALL = st.sampled_from([1, 2, 7, 40])
+SMALL_SIZES = st.sampled_from([1, 2, 7, 40])
 
 
 @st.composite
@@ -148,7 +148,9 @@ def categorical(draw: Any, buckets: Any = BUCKETS) -> Any:
     """A column that makes ids; crosses may hold others, and crosses."""
     if draw(st.booleans()):
         return draw(keyed(buckets))
-    part = st.one_of(st.sampled_from(["t", "ts", "i", "is"]).map(lambda key: lambda _: key), keyed(SMALL, hashed=False))
+    part = st.one_of(
+        st.sampled_from(["t", "ts", "i", "is"]).map(lambda key: lambda _: key), keyed(SMALL_SIZES, hashed=False)
+    )
     parts = draw(st.lists(part, min_size=2, max_size=3))
     size, key = draw(buckets), draw(st.sampled_from([None, 1, 0xDEAD, 2**62]))
     nested = draw(st.booleans()) and len(parts) > 2
@@ -198,7 +200,11 @@ def test_ids_are_those_of_tensorflow(column: Any, features: dict[str, Any]) -> N
 
 @DEEP
 @given(
-    categorical(SMALL), rows(), st.booleans(), st.sampled_from(["sum", "mean", "sqrtn"]), st.sampled_from([None, 0.5])
+    categorical(SMALL_SIZES),
+    rows(),
+    st.booleans(),
+    st.sampled_from(["sum", "mean", "sqrtn"]),
+    st.sampled_from([None, 0.5]),
 )
 def test_floats_are_those_of_tensorflow(column: Any, features: Any, weighted: bool, combiner: Any, norm: Any) -> None:
     ours, theirs = both(column)

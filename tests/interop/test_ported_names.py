@@ -1,6 +1,7 @@
 """Names of TensorFlow and TFDS that public programs use: each is here, or an error names what to write instead."""
 
 from functools import reduce
+from types import ModuleType
 
 import pytest
 
@@ -84,3 +85,40 @@ def test_a_name_is_here_or_answered(home, name):
         getattr(where, name)
     except MissingNameError as error:
         assert "shows what there is" not in str(error)
+
+
+PUBLIC = {
+    "hr": "tf.data",
+    "hr.Dataset": "tf.data.Dataset",
+    "hr.experimental": "tf.data.experimental",
+    "hr.io": "tf.io",
+    "hr.io.gfile": "tf.io.gfile",
+    "hr.image": "tf.image",
+    "hr.strings": "tf.strings",
+    "hr.feature_column": "tf.feature_column",
+    "hr.tfds": "tfds",
+    "hr.tfds.core": "tfds.core",
+    "hr.tfds.decode": "tfds.decode",
+    "hr.tfds.download": "tfds.download",
+    "hr.tfds.features": "tfds.features",
+}
+"""Modules whose public names all have an answer, each with the one that search and replace makes of it."""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("home", PUBLIC)
+def test_every_public_name_of_a_module_is_here_or_answered(home):
+    modules = {"tf": pytest.importorskip("tensorflow"), "tfds": pytest.importorskip("tensorflow_datasets")}
+    root, *path = PUBLIC[home].split(".")
+    theirs, where = reduce(getattr, path, modules[root]), reduce(getattr, home.split(".")[1:], hr)
+    unanswered = []
+    for name in dir(theirs):
+        inner = isinstance(getattr(theirs, name), ModuleType) and root == "tfds"  # modules that programs do not name
+        if name.startswith("_") or name == "annotations" or inner:
+            continue
+        try:
+            getattr(where, name)
+        except MissingNameError as error:
+            if "shows what there is" in str(error):
+                unanswered.append(name)
+    assert unanswered == []

@@ -77,8 +77,9 @@ PROGRAMS = {
 
         signature = (tf.TensorSpec([None], tf.float32), tf.TensorSpec([], tf.int32))
         ds = tf.data.Dataset.from_generator(rows, output_signature=signature)
-        ds = ds.bucket_by_sequence_length(lambda row, n: len(row) if isinstance(row, np.ndarray) else tf.shape(row)[0],
-                                          bucket_boundaries=[3], bucket_batch_sizes=[2, 2])
+        ds = ds.bucket_by_sequence_length(
+            lambda row, n: tf.shape(row)[0], bucket_boundaries=[3], bucket_batch_sizes=[2, 2]
+        )
         """,
     "shares and epochs": """
         images = tf.data.Dataset.from_tensor_slices(np.arange(12, dtype=np.float32).reshape(6, 2))

@@ -272,7 +272,7 @@ def test_what_is_given_as_another_dtype():
         (lambda: ours.Normalization(mean=[1.0, 2.0], variance=[1.0]), "variance"),
         (lambda: ours.Normalization(None, [1.0, 2.0], [1.0, 1.0]), "say which they are"),
         (lambda: ours.Normalization(5).adapt(np.ones((2, 2))), "axis 5 is none of the 2"),
-        (lambda: ours.Normalization(mean=[1.0, 2.0], variance=[1.0, 1.0])([1.0, 2.0, 3.0]), "2 places along an axis"),
+        (lambda: ours.Normalization(mean=[1.0, 2.0], variance=[1.0, 1.0])([1.0, 2.0, 3.0]), "2 entries along an axis"),
     ],
 )
 def test_a_layer_that_cannot_be(make, said):

@@ -97,7 +97,7 @@ def test_parameters_that_differ_still_do(name):
 
 
 def answer(path):
-    """What is said to one who looks for a name that is not here."""
+    """The answer for a name that does not exist."""
     home, _, name = path.rpartition(".")
     with pytest.raises(AttributeError) as caught:
         getattr(at(hr, home) if home else hr, name)

@@ -22,7 +22,7 @@ Tree = Any
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """A pipeline, how it would be written, and what must be known of it to go on."""
+    """A pipeline, how it would be written, and what must be known to continue."""
 
     text: str
     build: Callable[[Library], Any]

@@ -1,4 +1,4 @@
-"""Elements folded, cut short, told apart, chosen and drawn, and what ends a pipeline."""
+"""Elements folded, truncated, distinguished, chosen and drawn, and what ends a pipeline."""
 
 from collections import Counter
 

@@ -107,7 +107,7 @@ def test_the_same_conversions_at_every_bound(people, kind):
     ],
 )
 def test_a_value_of_another_type_long_after_the_first_is_converted_as_theirs(tmp_path, first, late, kinds):
-    path, size = str(tmp_path / "late.db"), 17_000  # rows, more than tell what a column is
+    path, size = str(tmp_path / "late.db"), 17_000  # rows, more than are needed to infer a column
     with sqlite3.connect(path) as db:
         db.execute("CREATE TABLE late (v, n INTEGER)")
         db.executemany("INSERT INTO late VALUES (?, ?)", ((first, i) for i in range(size)))

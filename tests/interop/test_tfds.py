@@ -311,7 +311,7 @@ def test_random_splits(both, split):
     mine, real = both
     expected = answer(lambda: sorted(rows_of(real.splits[split].file_instructions)))
     got = answer(lambda: sorted(our_rows(mine, split)))
-    if got != expected:  # only where TFDS takes rows that nobody asked for
+    if got != expected:  # only if TFDS takes rows that were not requested
         assert got is None, split
         assert any(backwards(part, mine) for part in split.split("+")), split
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace import _native
 
-MANY = 2**62
+NO_ROW_LIMIT = 2**62
 NO_PROBLEM, BAD_LENGTH, BAD_DATA = 0, 1, 2
 
 
@@ -78,10 +78,10 @@ def test_the_fast_checksum_of_every_length_around_its_steps():
 def test_framing_and_back(records):
     data = _native.frame(*column(records)).tobytes()
     assert data == framed(*records)
-    values, offsets, consumed, problem = _native.unframe(data, 0, MANY, MANY)
+    values, offsets, consumed, problem = _native.unframe(data, 0, NO_ROW_LIMIT, NO_ROW_LIMIT)
     assert rows(values, offsets) == records
     assert (consumed, problem) == (len(data), NO_PROBLEM)
-    starts, consumed, problem = _native.scan_records(data, 0, MANY)
+    starts, consumed, problem = _native.scan_records(data, 0, NO_ROW_LIMIT)
     assert starts.tolist() == [len(framed(*records[:i])) for i in range(len(records))]
     assert (consumed, problem) == (len(data), NO_PROBLEM)
 
@@ -90,7 +90,7 @@ def test_framing_and_back(records):
 def test_bytes_that_end_early_give_the_whole_records(records, data):
     whole = framed(*records)
     size = data.draw(st.integers(0, len(whole)))
-    values, offsets, consumed, problem = _native.unframe(whole[:size], 0, MANY, MANY)
+    values, offsets, consumed, problem = _native.unframe(whole[:size], 0, NO_ROW_LIMIT, NO_ROW_LIMIT)
     got = rows(values, offsets)
     assert got == records[: len(got)]
     assert consumed == len(framed(*got)) <= size
@@ -100,12 +100,14 @@ def test_bytes_that_end_early_give_the_whole_records(records, data):
 
 def test_limits():
     data = framed(b"aa", b"bbb", b"cccc", b"")
-    assert rows(*_native.unframe(data, 0, 2, MANY)[:2]) == [b"aa", b"bbb"]
-    assert rows(*_native.unframe(data, 0, MANY, 8)[:2]) == [b"aa", b"bbb"]
-    assert rows(*_native.unframe(data, 0, MANY, 9)[:2]) == [b"aa", b"bbb", b"cccc", b""]
-    assert rows(*_native.unframe(data, 0, MANY, 0)[:2]) == [b"aa"], "one record always passes, or nothing would move"
-    assert rows(*_native.unframe(data, 18, 1, MANY)[:2]) == [b"bbb"]
-    assert _native.unframe(data, 0, 0, MANY)[2] == 0
+    assert rows(*_native.unframe(data, 0, 2, NO_ROW_LIMIT)[:2]) == [b"aa", b"bbb"]
+    assert rows(*_native.unframe(data, 0, NO_ROW_LIMIT, 8)[:2]) == [b"aa", b"bbb"]
+    assert rows(*_native.unframe(data, 0, NO_ROW_LIMIT, 9)[:2]) == [b"aa", b"bbb", b"cccc", b""]
+    assert rows(*_native.unframe(data, 0, NO_ROW_LIMIT, 0)[:2]) == [b"aa"], (
+        "one record always passes, or nothing would move"
+    )
+    assert rows(*_native.unframe(data, 18, 1, NO_ROW_LIMIT)[:2]) == [b"bbb"]
+    assert _native.unframe(data, 0, 0, NO_ROW_LIMIT)[2] == 0
 
 
 @given(st.lists(st.binary(max_size=40), max_size=12), st.integers(0, 14), st.integers(0, 500), st.integers(1, 255))
@@ -114,7 +116,7 @@ def test_objects_are_made_of_the_same_records_as_columns(records, most, place, f
     for damaged in (False, True):
         if damaged and data:
             data[place % len(data)] ^= flipped
-        values, offsets, consumed, problem = _native.unframe(bytes(data), 0, most, MANY)
+        values, offsets, consumed, problem = _native.unframe(bytes(data), 0, most, NO_ROW_LIMIT)
         objects, nbytes, *rest = _native.unframe_objects(bytes(data), 0, most)
         assert (objects.tolist(), nbytes) == (rows(values, offsets), len(values))
         assert rest == [consumed, problem]
@@ -124,7 +126,7 @@ def test_objects_are_made_of_the_same_records_as_columns(records, most, place, f
 def test_objects_of_more_bytes_than_are_looked_at_in_one_go(size):
     records = [bytes([i]) * (size + i) for i in range(9)]
     data = b"".join(bytes(_native.frame(*column([record]))) for record in records)
-    objects, nbytes, consumed, problem = _native.unframe_objects(data[:-1], 0, MANY)
+    objects, nbytes, consumed, problem = _native.unframe_objects(data[:-1], 0, NO_ROW_LIMIT)
     assert objects.tolist() == records[:-1]
     assert (nbytes, problem) == (sum(map(len, records[:-1])), NO_PROBLEM)
     assert consumed == len(data) - len(records[-1]) - 16
@@ -138,32 +140,34 @@ def test_one_flipped_bit_is_found_where_it_is(records, data):
     whole[at] ^= 1 << data.draw(st.integers(0, 7))
     starts = [len(framed(*records[:i])) for i in range(len(records) + 1)]
     bad = max(i for i, start in enumerate(starts) if start <= at)
-    for read in (_native.unframe(whole, 0, MANY, MANY), _native.scan_records(whole, 0, MANY)):
+    for read in (_native.unframe(whole, 0, NO_ROW_LIMIT, NO_ROW_LIMIT), _native.scan_records(whole, 0, NO_ROW_LIMIT)):
         assert read[-2] == starts[bad]
         assert read[-1] == (BAD_LENGTH if at - starts[bad] < 12 else BAD_DATA)
-    values, offsets, *_ = _native.unframe(whole, 0, MANY, MANY)
+    values, offsets, *_ = _native.unframe(whole, 0, NO_ROW_LIMIT, NO_ROW_LIMIT)
     assert rows(values, offsets) == records[:bad]
     found = _native.resync(whole, starts[bad], len(whole))
     assert found == (starts[bad + 1] if bad + 1 < len(records) else -1)
 
 
-def test_data_are_not_checked_when_nobody_asks():
+def test_data_are_not_checked_unless_requested():
     data = bytearray(framed(b"one", b"two"))
     data[13] ^= 1
-    assert rows(*_native.unframe(data, 0, MANY, MANY, verify=False)[:2]) == [b"ooe", b"two"]
-    assert _native.scan_records(data, 0, MANY, verify=False)[1:] == (len(data), NO_PROBLEM)
+    assert rows(*_native.unframe(data, 0, NO_ROW_LIMIT, NO_ROW_LIMIT, verify=False)[:2]) == [b"ooe", b"two"]
+    assert _native.scan_records(data, 0, NO_ROW_LIMIT, verify=False)[1:] == (len(data), NO_PROBLEM)
     data[0] ^= 1
-    assert _native.unframe(data, 0, MANY, MANY, verify=False)[2:] == (0, BAD_LENGTH)
+    assert _native.unframe(data, 0, NO_ROW_LIMIT, NO_ROW_LIMIT, verify=False)[2:] == (0, BAD_LENGTH)
 
 
 def test_a_record_that_claims_the_whole_address_space_takes_no_memory():
     for claim in (2**63, 2**64 - 1, 2**64 - 16, 2**63 - 13):
         length = struct.pack("<Q", claim)
         data = framed(b"good") + length + masked(length) + b"x" * 100
-        values, offsets, consumed, problem = _native.unframe(data, 0, MANY, MANY)
+        values, offsets, consumed, problem = _native.unframe(data, 0, NO_ROW_LIMIT, NO_ROW_LIMIT)
         assert rows(values, offsets) == [b"good"]
         assert values.nbytes == 4
-        assert (consumed, problem) == (20, NO_PROBLEM), "whoever knows how long the file is knows that it is truncated"
+        assert (consumed, problem) == (20, NO_PROBLEM), (
+            "only a caller that knows the file's length can tell that it is truncated"
+        )
 
 
 def test_resync_believes_a_record_that_reaches_beyond_the_bytes():
@@ -182,7 +186,7 @@ def test_any_memory_will_do(tmp_path):
     path.write_bytes(framed(b"mapped"))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         for memory in (lambda m: m, memoryview, bytearray, lambda m: np.frombuffer(m, np.uint8)):
-            assert rows(*_native.unframe(memory(mapped), 0, MANY, MANY)[:2]) == [b"mapped"]
+            assert rows(*_native.unframe(memory(mapped), 0, NO_ROW_LIMIT, NO_ROW_LIMIT)[:2]) == [b"mapped"]
 
 
 @pytest.mark.parametrize(

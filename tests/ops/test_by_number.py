@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.errors import ElementError
-from headrace.ops.choices import CHUNK, Choices
-from headrace.ops.turns import Turns
+from headrace.ops.shared.choices import CHOICES_PER_CHUNK, Choices
+from headrace.ops.shared.turns import Turns
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
 D = hr.Dataset
@@ -37,15 +37,15 @@ def test_choices_are_those_of_choose_from_datasets(chosen, lengths, stop):
 
 
 def test_choices_of_many_chunks():
-    chosen = np.random.default_rng(0).integers(0, 3, 3 * CHUNK)
-    choices = Choices([CHUNK, 5, 4 * CHUNK], stop_on_empty=False)
+    chosen = np.random.default_rng(0).integers(0, 3, 3 * CHOICES_PER_CHUNK)
+    choices = Choices([CHOICES_PER_CHUNK, 5, 4 * CHOICES_PER_CHUNK], stop_on_empty=False)
 
     def read(start, stop):
         return chosen[start:stop]
 
     taken, want = [0, 0, 0], []
     for c in chosen.tolist():
-        if taken[c] < [CHUNK, 5, 4 * CHUNK][c]:
+        if taken[c] < [CHOICES_PER_CHUNK, 5, 4 * CHOICES_PER_CHUNK][c]:
             want.append((c, taken[c]))
             taken[c] += 1
     assert choices.count(read) == len(want)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.ops.rest import Rest
+from headrace.ops.shared.rest import Rest
 from headrace.testing import check_transformation
 
 D = hr.Dataset
@@ -348,7 +348,7 @@ def test_a_step_whose_rows_do_not_fit_together_is_one_error():
 
 
 def _written(folder, sizes, *, index):
-    """TFRecord files of so many records, which are numbers that tell their file."""
+    """TFRecord files with these numbers of records, which are numbers that identify their file."""
     names = [str(folder / f"{i}.tfrecord") for i in range(len(sizes))]
     for i, (name, size) in enumerate(zip(names, sizes, strict=True)):
         with hr.io.TFRecordWriter(name) as writer:

@@ -8,13 +8,13 @@ import pytest
 
 import headrace as hr
 from headrace import _native
-from headrace.columns.refs import BackgroundCheck, UnsoundError
+from headrace.columns.lazy_block import LateRecords
+from headrace.columns.refs import BackgroundCheck, CorruptRecordsError
 from headrace.errors import ElementError, StateError
-from headrace.execute.channel import Channel
-from headrace.late_block import LateRecords
-from headrace.ops import pointed_rows
-from headrace.ops.shuffle import ShuffleStream
-from headrace.records.tfrecord import TFRecords
+from headrace.execute.stages.channel import Channel
+from headrace.formats.tfrecord.format import TFRecords
+from headrace.ops.shuffle import record_refs as pointed_rows
+from headrace.ops.shuffle.shuffle import ShuffleStream
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
 FILES, ROWS, BYTES = 4, 120, 9000
@@ -43,7 +43,7 @@ def names(tmp_path):
 
 @pytest.fixture
 def picked(monkeypatch):
-    """How many blocks were picked from files, so that nobody tests the other way; little is read ahead."""
+    """How many blocks were picked from files, so that the test does not take the other path; little is read ahead."""
     monkeypatch.setattr(pointed_rows, "READ_BYTES", 4 * SIZE)
     count = []
     plain = LateRecords.pointed
@@ -109,7 +109,7 @@ def test_rows_and_bad_records_come_in_their_places(names, reads, calls, bad, shu
 @pytest.mark.parametrize("unseen", [0, 1, 1000])
 @pytest.mark.parametrize("bad", [WHERE[1:2], WHERE])
 def test_however_much_is_in_the_buffer_before_it_was_looked_at(names, unseen, bad, picked, monkeypatch):
-    monkeypatch.setattr(pointed_rows, "UNSEEN", unseen)
+    monkeypatch.setattr(pointed_rows, "MAX_UNVERIFIED_READS", unseen)
     for file, byte in bad:
         hurt(names[file], byte)
     expected = outcome(iter(made_in_turn(names, shuffled_first=True)))
@@ -118,7 +118,7 @@ def test_however_much_is_in_the_buffer_before_it_was_looked_at(names, unseen, ba
 
 @pytest.mark.parametrize("missing", [0, 148])
 def test_nothing_comes_before_all_is_looked_at_that_went_into_the_buffer(names, missing, picked, monkeypatch):
-    """Whoever makes rows waits for that, however long it takes; failures that are drawn wait as well."""
+    """The thread that makes rows waits for that, however long it takes; failures that are drawn wait as well."""
     looked_at, wait = set(), BackgroundCheck.wait
 
     def slow(self):
@@ -148,7 +148,7 @@ def test_no_thread_asks_a_shuffle_that_broke_off_in_another_one(names, monkeypat
         asked_again.extend([want] * (self in broken))
         try:
             return pull(self, want)
-        except UnsoundError:
+        except CorruptRecordsError:
             broken.add(self)
             raise
 
@@ -157,7 +157,7 @@ def test_no_thread_asks_a_shuffle_that_broke_off_in_another_one(names, monkeypat
         fail(self, error)
 
     expected = outcome(iter(made_in_turn(names, 3)))
-    monkeypatch.setattr(pointed_rows, "UNSEEN", 0)  # it waits for what it reads to be looked at itself
+    monkeypatch.setattr(pointed_rows, "MAX_UNVERIFIED_READS", 0)  # it waits for what it reads to be looked at itself
     monkeypatch.setattr(ShuffleStream, "pull", watched)
     monkeypatch.setattr(Channel, "fail", slow)
     assert outcome(iter(drawn(names, 5, 3))) == expected
@@ -232,8 +232,8 @@ def test_a_record_without_a_feature_is_an_error_with_its_number(names, picked):
 
 
 def test_files_that_are_done_with_are_let_go_of(tmp_path, picked, monkeypatch):
-    monkeypatch.setattr(pointed_rows, "FILES", 4)
-    monkeypatch.setattr(pointed_rows, "MOST_AHEAD", 2)  # on however many processors
+    monkeypatch.setattr(pointed_rows, "MAX_UNCHECKED_FILES", 4)
+    monkeypatch.setattr(pointed_rows, "MAX_READS_AHEAD", 2)  # on however many processors
     names = [str(tmp_path / f"{i}") for i in range(60)]
     for number, name in enumerate(names):
         write(name, 5, 1000 * number, size=300_000)
@@ -476,7 +476,7 @@ def test_a_record_that_went_bad_since_its_index_was_made(names, cut, shuffled_fi
     with late.iterator(state=state) as it:
         found = outcome(it)
     assert all(each in whole if isinstance(each, tuple) else names[2] in each for each in found)
-    if cut == 0:  # else nobody can tell which rows a file would have given that was bad from the start
+    if cut == 0:  # else it is unknown which rows a file would have given that was bad from the start
         with plain.iterator(state=state) as it:
             assert outcome(it) == found
 

@@ -1,14 +1,17 @@
 """Elements that are dropped because they do not fill a group: a failure among them is raised at the end."""
 
+import gc
 import json
 import threading
+import weakref
+from contextlib import suppress
 from itertools import islice
 
 import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.ops.even_shard import EvenShard
+from headrace.distribute.even_shard import EvenShard
 from headrace.testing import outcomes, reference_outcomes
 
 D = hr.Dataset
@@ -75,6 +78,17 @@ def test_a_file_that_is_missing_is_not_lost(tmp_path):
         with pytest.raises(hr.ElementError, match="nope"):
             list(it)
             list(it)
+
+
+def test_an_iterator_that_raised_it_is_collected_once_dropped(tmp_path):
+    good = records(tmp_path / "good", 3)
+    it = iter(hr.TFRecordDataset([good, "/nope"]).batch(3, drop_remainder=True))
+    dropped = weakref.ref(it)
+    with suppress(hr.ElementError):
+        list(it)
+    del it
+    gc.collect()
+    assert dropped() is None
 
 
 def test_a_record_that_is_corrupt_is_not_lost(tmp_path):

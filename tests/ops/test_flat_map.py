@@ -1,5 +1,8 @@
 """flat_map: the elements of datasets that a function makes."""
 
+import gc
+import weakref
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -178,6 +181,16 @@ def test_components_of_unequal_length_are_an_error_of_each_row():
     with pytest.raises(hr.ElementError, match="arrays of one length"):
         next(iter(ds))
     check_transformation(ds)
+
+
+def test_an_iterator_that_holds_the_error_of_a_child_is_collected():
+    it = iter(D.from_tensor_slices([1, 2]).flat_map(lambda x: D.from_tensor_slices((x,) * int("two"))))
+    dropped = weakref.ref(it)
+    with suppress(hr.ElementError):
+        next(it)
+    del it
+    gc.collect()
+    assert dropped() is None
 
 
 def test_slices_of_rows_that_show_are_made_of_no_more_rows_than_were_asked_for():

@@ -275,7 +275,7 @@ def test_a_key_that_elements_do_not_have_is_told_with_those_they_have(run, make)
         run(make(D.from_tensor_slices(ROWS)))
 
 
-def test_other_keys_are_nobodys_business(run):
+def test_other_keys_are_ignored(run):
     with pytest.raises(hr.ElementError, match="KeyError: 5\n"):
         run(D.range(3).map(lambda x: {}[5]))
     with pytest.raises(hr.ElementError, match="KeyError: 'user'\n"):

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import _native
-from headrace.ops.mix import halved
+from headrace.ops.shared.mix_history import halved
 from headrace.testing import check_transformation
 
 D = hr.Dataset
 
 
 def sources(*sizes):
-    """Datasets of numbers that tell which they come from: 1000, 1001, …, 2000, …"""
+    """Datasets of numbers that identify their source: 1000, 1001, …, 2000, …"""
     return {f"d{i}": D.range(1000 * i, 1000 * i + size) for i, size in enumerate(sizes, 1)}
 
 
@@ -79,7 +79,7 @@ def test_a_schedule_changes_weights_at_its_step(run, change):
     assert set(turns[100:160]) == {3}
     assert set(turns[160:]) == {1, 3}
     assert ((turns[160 : 160 + 768] == 3).sum()) == 384
-    for kind in (1, 2, 3):  # each goes on where it stood
+    for kind in (1, 2, 3):  # each continues where it was
         mine = got[turns == kind]
         assert (mine == 1000 * kind + np.arange(len(mine)) % 50).all()
 

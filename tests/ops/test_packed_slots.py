@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import _native
-from headrace.block import Block
-from headrace.ops import batching
-from headrace.ops import slots as slots_module
-from headrace.ops.slots import MAX_PACKED_BYTES, MIN_PACKED_COLUMNS, Slots
+from headrace.columns.block import Block
+from headrace.ops.shared import batching
+from headrace.ops.shuffle import shuffle_buffer as slots_module
+from headrace.ops.shuffle.shuffle_buffer import MAX_PACKED_BYTES, MIN_PACKED_COLUMNS, Slots
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.block import Block
+from headrace.columns.block import Block
 from headrace.execute.budget import MemoryBudget
-from headrace.execute.channel import Channel, Limits, Ticket
+from headrace.execute.stages.channel import Channel, Limits, Ticket
 from headrace.plan.marks import Mark
 from headrace.plan.structure import LEAF
 

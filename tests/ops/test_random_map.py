@@ -81,7 +81,7 @@ def test_one_dataset_in_two_places_has_two_sets_of_numbers():
 
 
 def test_a_shuffle_with_the_same_seed_is_independent():
-    """Keys are kept apart: else where an element goes would tell what it draws."""
+    """Keys are separate: else the position of an element would determine its draws."""
     ds = D.range(2000).shuffle(2000, seed=5).random_map(lambda x, rng: (x, rng.random()), seed=5)
     order, numbers = map(np.array, zip(*ds, strict=True))
     assert abs(np.corrcoef(order, numbers)[0, 1]) * np.sqrt(2000) < 4

@@ -8,9 +8,9 @@ import pytest
 
 import headrace as hr
 from headrace import _native
-from headrace.arrow_text import parts
-from headrace.block import Block
-from headrace.ops.slots import Slots
+from headrace.columns.arrow_text import parts
+from headrace.columns.block import Block
+from headrace.ops.shuffle.shuffle_buffer import Slots
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.testing import check_transformation
 
@@ -220,7 +220,7 @@ def test_a_pool_of_texts_gives_each_once_and_uses_its_places_again():
     first = pool.keep(*parts(pa.array([b"one", b"", b"three"], pa.large_binary())))
     values, offsets = pool.give(first[[2, 1]])
     assert (values.tobytes(), offsets.tolist()) == (b"three", [0, 5, 5])
-    with pytest.raises(ValueError, match="no text lies there"):
+    with pytest.raises(ValueError, match="the slot holds no text"):
         pool.give(first[[0, 2]])
     again = pool.keep(*parts(pa.array([b"x" * 5000, b"y"], pa.large_binary())))
     assert set(again.tolist()) == set(first[[1, 2]].tolist())

@@ -49,7 +49,7 @@ class Printed:
         return None
 
     def is_announced(self, slot):
-        """Whether a plan in this slot is one that only rows tell. Inputs have slots of their own."""
+        """Whether a plan in this slot depends on the rows. Inputs have their own slots."""
         titles = [each.title for each in self.below if each.title is not None and not each.below]
         return any(slot or title.startswith("the rows of its files") for title in titles)
 

@@ -216,7 +216,7 @@ def test_a_shuffle_of_groups_is_fetched_in_lots_and_explain_says_so(tmp_path):
 
 def test_what_is_far_away_is_not_cut(tmp_path):
     names = [f"http://localhost:1/{i}.txt" for i in range(3)]
-    from headrace.sources.file_names import NAME, FileNames
+    from headrace.formats.shared.file_names import NAME, FileNames
 
     remote = hr.Dataset(FileNames(NAME, len(names), names)).map(lambda name: name + "!")
     rows = database(tmp_path, index=True)[10:20].map(lambda row: row["x"] + 1)

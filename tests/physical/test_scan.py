@@ -14,8 +14,8 @@ import pytest
 
 import headrace as hr
 from headrace.errors import ElementError, QuarantineError
-from headrace.execute.passes import Pass
 from headrace.execute.pool import ScanPolicy, pool
+from headrace.execute.run import Pass
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.physical.cuts import Cut, CutSize
 from headrace.physical.lower import scans

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.formats.shared import strand
+from headrace.formats.shared.unpack import Inflated
 from headrace.iterator import Epochs, Iterator, Settings
-from headrace.records import strand
-from headrace.records.unpack import Inflated
 from headrace.testing import check_transformation, our_threads, outcomes
 from tests.cutting import COMPRESS
 from tests.framing import framed

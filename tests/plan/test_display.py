@@ -60,7 +60,7 @@ def test_showing_a_dataset_looks_at_no_file(csv, monkeypatch):
     def look(path):
         raise AssertionError(f"looked at {path}")
 
-    monkeypatch.setattr("headrace.records.files.file_identity", look)
+    monkeypatch.setattr("headrace.formats.shared.files.file_identity", look)
     assert "table.csv" in repr(csv)
     assert "table.csv" in csv.explain()
 

@@ -1,4 +1,4 @@
-"""What NumPy's dtypes cost where TensorFlow's are narrower: shown by explain(), told once before a trainer."""
+"""What NumPy's dtypes cost if TensorFlow's are narrower: shown by explain(), warned about once before a trainer."""
 
 import warnings
 

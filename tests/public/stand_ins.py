@@ -225,6 +225,21 @@ def ag_news_subset(config):
     }
 
 
+def tiny_shakespeare(config):
+    return {"text": ("First Citizen:\nBefore we proceed any further, hear mé speak.\n\n" * 7).encode()}
+
+
+def lm1b(config):
+    home = "1-billion-word-language-modeling-benchmark-r13output"
+    files = {
+        f"{home}/training-monolingual.tokenized.shuffled/news.en-00001-of-00100": b"The U.S. \n caf\xc3\xa9 .\n\nend",
+        f"{home}/training-monolingual.tokenized.shuffled/news.en-00002-of-00100": b"Another one .\n",
+        f"{home}/heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050": b"Held out .\nTwice .\n",
+        f"{home}/README": b"read me\n",
+    }
+    return {"archive": tar(files)}
+
+
 def yelp_polarity_reviews(config):
     rows = ['"1","Bad, ""very"" bad.\\nNever"', '"2"," Good é "', '"1",""']
     data = ("\n".join(rows) + "\n").encode()
@@ -326,7 +341,7 @@ MAKERS = {
     "oxford_flowers102": oxford_flowers102, "food101": food101, "eurosat": eurosat, "beans": beans,
     "imdb_reviews": imdb_reviews, "ag_news_subset": ag_news_subset, "yelp_polarity_reviews": yelp_polarity_reviews,
     "glue": glue, "iris": iris, "titanic": titanic, "penguins": penguins, "wine_quality": wine_quality,
-    "diamonds": diamonds, "movielens": movielens,
+    "diamonds": diamonds, "movielens": movielens, "tiny_shakespeare": tiny_shakespeare, "lm1b": lm1b,
 }  # fmt: skip
 
 ALL = [(name, config) for name in public_names() for config in public_configs(name)]

@@ -34,7 +34,7 @@ def test_sums_have_all_their_digits(values):
 @given(NUMBERS, st.randoms(use_true_random=False), st.integers(0, 60))
 def test_neither_the_order_nor_who_saw_which_tells(values, draw, cut):
     with pytest.MonkeyPatch.context() as few:
-        few.setattr(learners, "EXACT", 8)
+        few.setattr(learners, "MAX_EXACT_VALUES", 8)
         few.setattr(spread.Spread, "run", 4)
         few.setattr(learners.Quantiles, "run", 4)
         whole = Summary()
@@ -49,7 +49,7 @@ def test_neither_the_order_nor_who_saw_which_tells(values, draw, cut):
 
 
 def test_quantiles_of_many_numbers_are_near(monkeypatch):
-    monkeypatch.setattr(learners, "EXACT", 1 << 10)
+    monkeypatch.setattr(learners, "MAX_EXACT_VALUES", 1 << 10)
     monkeypatch.setattr(learners.Quantiles, "run", 1 << 9)
     values = np.random.default_rng(0).normal(size=20_000)
     learner = learners.Quantiles()
@@ -63,8 +63,8 @@ def test_quantiles_of_many_numbers_are_near(monkeypatch):
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.data())
 def test_runs_end_by_the_rows_alone(lengths, data):
     """However rows are cut into blocks, and whichever columns those have."""
-    from headrace.block import Block
     from headrace.columns import column_of
+    from headrace.columns.block import Block
     from headrace.plan.structure import LEAF
 
     rows = [np.arange(length) for length in lengths]

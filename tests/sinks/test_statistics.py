@@ -247,7 +247,7 @@ def test_a_normalizer_does_not_depend_on_how_rows_are_cut(cut):
     assert hr.Normalizer.adapt(cut(ds)).layers[""].mean == pytest.approx(flat.mean())
     ds, rows = vectors(2, 2, 3, 1, width=(2,))
     np.testing.assert_allclose(hr.Normalizer.adapt(cut(ds)).layers[""].mean, np.concatenate(rows).mean(0))
-    ds, rows = vectors(3, 3, 3)  # nobody said that all have one length
+    ds, rows = vectors(3, 3, 3)  # the spec does not fix one length
     np.testing.assert_allclose(hr.Normalizer.adapt(cut(ds)).layers[""].mean, rows[0])
 
 

@@ -283,7 +283,7 @@ def test_a_tfrecord_that_cannot_be_read_back_is_not_published(tmp_path, monkeypa
     def unreadable(*args, **more):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("headrace.records.index.scan_index", unreadable)
+    monkeypatch.setattr("headrace.formats.shared.index.scan_index", unreadable)
     writer = hr.io.TFRecordWriter(tmp_path / "t.tfrecord", index=True)
     writer.write(b"a")
     with pytest.raises(OSError, match="Input/output"):
@@ -321,3 +321,29 @@ def test_a_sample_of_a_key_alone_is_refused(tmp_path):
     with pytest.raises(TypeError, match="add a component"):
         hr.Dataset.range(2).map(lambda i: {"__key__": str(i)}).write_webdataset(tmp_path / "t")
     assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("writer", ["write_tfrecord", "write_parquet", "write_webdataset"])
+def test_servers_and_sizes_say_how_many_files(writer, tmp_path):
+    ds = hr.Dataset.range(4000).map(lambda x: {"x": x, "s": np.full(100, x, np.int64)})
+    if writer == "write_webdataset":
+        ds = hr.Dataset.range(400).map(lambda x: {"__key__": str(x), "txt": "x" * 1000}, mode="eager")
+
+    def written(name, **how):
+        return len(getattr(ds, writer)(tmp_path / name, **how))
+
+    assert written("auto", shards="auto") == written("none") == 1
+    sized = written("sized", shards="auto", shard_bytes=100_000)
+    assert 2 < sized < 100
+    assert written("servers", servers=7, shard_bytes=100_000) % 7 == 0
+    with pytest.raises(ValueError, match='shards=3 says how many files there are: write shards="auto"'):
+        written("both", shards=3, servers=2)
+    with pytest.raises(ValueError, match="servers must be at least 1"):
+        written("none at all", servers=0)
+
+
+def test_files_of_a_size_where_the_length_is_not_known(tmp_path):
+    ds = hr.Dataset.range(4000).filter(lambda x: x >= 0).map(lambda x: {"s": np.full(100, x, np.int64)})
+    files = ds.write_tfrecord(tmp_path / "x", shards="auto", shard_bytes=50_000)
+    assert len(files) > 3
+    assert len(list(hr.Dataset.from_tfrecord(files))) == 4000

@@ -49,7 +49,7 @@ def test_nested_lists(tmp_path):
     assert list(hr.ParquetDataset(files).skip(ROWS - 1))[0]["deep"].to_list() == [["a", "b"], []]  # noqa: RUF015
 
 
-def test_a_kind_that_nobody_knows_at_first_is_an_error_that_says_so(tmp_path):
+def test_a_kind_that_is_unknown_at_first_is_an_error_that_says_so(tmp_path):
     def untold(x):
         return {"words": np.array(["a"][: int(x) // (ROWS - 1)], object)}
 

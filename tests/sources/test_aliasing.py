@@ -1,4 +1,4 @@
-"""Arrays are not copied: a change is seen, and told once."""
+"""Arrays are not copied: a change is visible, and warned about once."""
 
 import pickle
 import warnings

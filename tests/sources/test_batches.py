@@ -13,7 +13,7 @@ D = hr.Dataset
 
 
 class Table(hr.BatchSource):
-    """Rows of a table in parts and batches of some sizes; it fails where it is told to, once each."""
+    """Rows of a table in parts and batches of some sizes; it fails once at each requested position."""
 
     def __init__(self, sizes=(7, 0, 5), batch=3, turns=None, key=None, fails=(), lasting=False, table=None, layout=""):
         rows = sum(sizes)

@@ -129,8 +129,8 @@ class TestBadHeaders:
     def test_an_open_quote_is_seen_before_the_file_is_read(self, put):
         data = b'a,"b\n' + b"1,2\n" * 2_000_000
         (name,) = put(data)
-        from headrace.records.csv import Csv
-        from headrace.records.reader import Reader
+        from headrace.formats.csv.format import Csv
+        from headrace.formats.shared.reader import Reader
 
         form = Csv(header=True, columns=hr.CsvDataset(name, [0, 0])._node.format.columns)
         reader = Reader(str(name), form)

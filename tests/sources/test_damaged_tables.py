@@ -1,4 +1,4 @@
-"""Damage in Parquet and Arrow files: it costs the rows it lies in, and never the process."""
+"""Damage in Parquet and Arrow files: it costs the affected rows, and never the process."""
 
 import json
 import os
@@ -142,7 +142,7 @@ class TestADamagedGroup:
         assert (line["record"], line["records"]) == (40, 20)
 
     def test_under_a_filter_is_one_error(self, path):
-        """Nobody knows how many of its rows would have passed."""
+        """It is unknown how many of its rows would have passed."""
         ds = hr.ParquetDataset(path, filter=[("x", ">=", 30)])
         got = outcomes(iter(ds))
         assert len(errors(got)) == 1
@@ -288,7 +288,7 @@ def test_a_column_that_is_damaged_in_memory_is_an_error_of_its_row(run, encoded)
 
 
 def test_a_list_whose_offsets_are_gone_is_an_error_and_no_crash(tmp_path):
-    """What is known of a column's memory must not be computed from offsets that nobody has checked."""
+    """The memory of a column must not be computed from unchecked offsets."""
     path = tmp_path / "rows.arrow"
     table = pa.table({"words": pa.array([[["a"], ["b", "c"]]] * 25, pa.list_(pa.list_(pa.string())))})
     with pa.ipc.new_file(path, table.schema) as file:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.exact_values import ExactValues
+from headrace.columns.row_builder import ExactValues
 from headrace.plan.spec import Spec
 from headrace.sources.generator import conform
 

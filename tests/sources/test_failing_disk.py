@@ -51,7 +51,7 @@ def test_a_state_is_taken_where_a_file_is_not_there(tmp_path):
 
 
 class Failing:
-    """Reads of which all fail behind the first `number`."""
+    """Reads that all fail after the first `number`."""
 
     def __init__(self, number):
         self.left = number

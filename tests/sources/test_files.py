@@ -1,4 +1,4 @@
-"""Readers of files: what they give, what they refuse, what they leave behind."""
+"""Readers of files: what they give, what they reject, what they leave behind."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
-from headrace.records.remote import BLOCK
+from headrace.remote.objects import BLOCK
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
 D = hr.Dataset
@@ -102,7 +102,7 @@ class TestTFRecord:
         rows = [b"x" * 5_000_000, b"y"]
         assert list(hr.TFRecordDataset(put(framed(rows)), buffer_size=1000)) == rows
 
-    def test_a_length_that_nobody_can_believe_allocates_nothing(self, put):
+    def test_an_implausible_length_allocates_nothing(self, put):
         length = (2**62).to_bytes(8, "little")
         crc = _native.crc32c(length)
         masked = (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
@@ -164,8 +164,10 @@ class TestRemoteFiles:
 
     def test_index(self, memory):
         memory.pipe("/r", framed([b"a", b"bb", b"ccc"]))
-        ds = hr.TFRecordDataset("memory://r", index=True)
-        assert (len(ds), ds[1], list(ds[1:])) == (3, b"bb", [b"bb", b"ccc"])
+        for index in (True, "beside"):
+            assert not memory.exists("/.headrace/r.idx")
+            ds = hr.TFRecordDataset("memory://r", index=index)
+            assert (len(ds), ds[1], list(ds[1:])) == (3, b"bb", [b"bb", b"ccc"])
         assert memory.exists("/.headrace/r.idx")
 
     def test_a_state_is_refused_when_the_file_has_changed(self, memory):

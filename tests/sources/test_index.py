@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from tests.framing import framed
 
 import headrace as hr
-from headrace.execute.passes import Pass
+from headrace.execute.run import Pass
+from headrace.formats.shared.files import file_identity
+from headrace.formats.shared.index import fresh_index, index_file
+from headrace.formats.shared.index_cache import index_cache
+from headrace.formats.shared.sidecar import FOLDER, RECORDS_PER_GROUP
+from headrace.formats.text.format import Lines
+from headrace.formats.tfrecord.format import TFRecords
 from headrace.plan.prepared import Prepared
-from headrace.records.files import file_identity
-from headrace.records.index import fresh_index, index_file
-from headrace.records.sidecar import FOLDER, GROUP, sidecar_paths
-from headrace.records.text import Lines
-from headrace.records.tfrecord import TFRecords
 from headrace.storage.files import TEMPORARY
 
 ROWS = [b"%d" % i * (i % 7) for i in range(3000)]
@@ -91,7 +92,8 @@ def test_one_made_ahead_must_be_kept(records, monkeypatch):
     def refused(path, parts, via):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("headrace.records.sidecar.write_whole", refused)
+    monkeypatch.setattr("headrace.formats.shared.sidecar.write_whole", refused)
+    monkeypatch.setenv("XDG_CACHE_HOME", records)
     with pytest.raises(hr.StorageError, match="cannot be written"):
         hr.io.build_index(records)
     with pytest.raises(ValueError, match="tfrecord"):
@@ -167,10 +169,10 @@ class TestWhatCannotBeIndexed:
 
 
 def test_without_leave_to_write_it_stays_in_memory(records, monkeypatch, caplog):
-    def refuse(path, parts, via):
-        raise PermissionError(13, "Permission denied", path)
+    def refuse(place, parts):
+        raise PermissionError(13, "Permission denied", str(place))
 
-    monkeypatch.setattr("headrace.records.sidecar.write_whole", refuse)
+    monkeypatch.setattr("headrace.formats.shared.sidecar.keep_index", refuse)
     assert len(hr.TFRecordDataset(records, index=True)) == len(ROWS)
     assert "not kept" in caplog.text
 
@@ -193,7 +195,7 @@ def test_lines_by_number_are_the_lines(tmp_path_factory, parts, random):
 
 class TestWhereTheyLie:
     def test_no_pattern_for_data_finds_them(self, records, tmp_path):
-        made = hr.TFRecordDataset(records, index=True)
+        made = hr.TFRecordDataset(records, index="beside")
         assert [p.name for p in tmp_path.iterdir() if p.name != "r.tfrecord"] == [FOLDER]
         assert glob.glob(f"{tmp_path}/*") == [records]  # noqa: PTH207 - Path.glob finds what is hidden
         for pattern in ("*", "r*", "**"):
@@ -207,7 +209,7 @@ class TestWhereTheyLie:
         (tmp_path / FOLDER).write_bytes(b"in the way")
         assert hr.io.build_index(records) == [len(ROWS)]
         assert len(hr.TFRecordDataset(records)) == len(ROWS)
-        assert len(list((tmp_path / "cache" / "headrace" / "indexes").iterdir())) == 1
+        assert len(list((tmp_path / "cache" / "headrace" / "indexes").glob("*.idx"))) == 1
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "r.tfrecord"))
         with pytest.raises(hr.StorageError, match="cannot be written"):
             hr.io.build_index(records)
@@ -216,7 +218,7 @@ class TestWhereTheyLie:
         monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
         monkeypatch.setenv("HOME", "~nobody")
         (tmp_path / FOLDER).write_bytes(b"in the way")
-        assert len(list(sidecar_paths(records))) == 1
+        assert index_cache() is None
         assert len(hr.TFRecordDataset(records, index=True)) == len(ROWS)
 
     def test_of_a_file_in_the_working_folder(self, records, tmp_path, monkeypatch):
@@ -256,7 +258,7 @@ def mutated(data, chance):
         arrays[at : at + 8] = chance.choice([0, 1, 2**31, 2**62, 2**63 + 5, 2**64 - 1]).to_bytes(8, "little")
     elif what == "half":
         count = chance.randrange(header["count"])
-        groups, kept = header["count"] // GROUP + 1, count // GROUP + 1
+        groups, kept = header["count"] // RECORDS_PER_GROUP + 1, count // RECORDS_PER_GROUP + 1
         arrays = arrays[: 8 * kept] + arrays[8 * groups : 8 * groups + 4 * (count + 1)]
         header["count"] = count
     elif what == "more":
@@ -285,7 +287,7 @@ def test_a_sidecar_that_is_nonsense_is_never_believed_and_never_raises(tmp_path_
     good = place.read_bytes()
     place.write_bytes(mutated(good, chance))
     found = fresh_index(str(path), TFRecords())
-    if found is not None:  # what was changed did not matter, or one record in the middle is said to lie elsewhere
+    if found is not None:  # the change did not matter, or the offset of one record in the middle is wrong
         assert found.count == len(rows)
         ds = hr.TFRecordDataset(path)
         for number in (0, len(rows) // 2, len(rows) - 1, chance.randrange(len(rows))):
@@ -299,7 +301,7 @@ def test_a_sidecar_that_is_nonsense_is_never_believed_and_never_raises(tmp_path_
 def test_one_that_covers_a_part_of_its_file_is_made_again(records, covered):
     whole = Path(records).read_bytes()
     Path(records).write_bytes(framed(ROWS[:covered]))
-    place = Path(index_file(records, TFRecords()).place)
+    place = Path(index_file(records, TFRecords(), beside=True).place)
     short = place.read_bytes()
     Path(records).write_bytes(whole)
     known = file_identity(records)
@@ -316,11 +318,11 @@ def test_what_a_killed_writer_leaves_is_cleared_by_the_next(records, tmp_path):
         child = os.fork()
         if child == 0:
             os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-            index_file(records, TFRecords())
+            index_file(records, TFRecords(), beside=True)
             os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     left = list((tmp_path / FOLDER).iterdir())
     assert len(left) == 1 and left[0].name.startswith(".") and left[0].name.endswith(TEMPORARY)
     assert list(hr.Dataset.list_files(f"{tmp_path}/*", shuffle=False)) == [records]
-    assert len(hr.TFRecordDataset(records, index=True)) == len(ROWS)
+    assert len(hr.TFRecordDataset(records, index="beside")) == len(ROWS)
     assert [p.name for p in (tmp_path / FOLDER).iterdir()] == ["r.tfrecord.idx"]

@@ -121,7 +121,7 @@ class TestTypes:
         ds = hr.JsonLinesDataset(path, cast={"a": np.int64})
         got = outcomes(iter(ds))
         assert [kind for kind, _ in got] == ["value", "error", "error"]
-        assert "column 'a' holds text where int64 was expected" in got[1][1]
+        assert "column 'a' holds text, expected int64" in got[1][1]
         for cast in ({"a": str}, {"a": object}, {"a": np.int64}):
             check_transformation(hr.JsonLinesDataset(path, cast=cast, buffer_size=20))
 
@@ -153,7 +153,7 @@ class TestLines:
         assert [kind for kind, _ in got] == ["value", "error", "error", "error", "value"]
         assert "not JSON" in got[1][1]
         assert "line 3" in got[1][1]
-        assert "column 'a' holds text where int64" in got[2][1]
+        assert "column 'a' holds text, expected int64" in got[2][1]
         assert "field 'b' was not in the first lines" in got[3][1]
         check_transformation(hr.JsonLinesDataset(path, schema, buffer_size=5), cuts=8)
         assert [int(r["a"]) for r in hr.JsonLinesDataset(path, schema, on_error="skip")] == [1, 5]
@@ -228,7 +228,7 @@ class TestLines:
 
 
 def test_a_line_that_is_too_deep_costs_no_more_than_itself(put):
-    """However the columns are chosen: Arrow would run out of stack, and Python out of patience."""
+    """However the columns are chosen: Arrow would run out of stack, and Python would take too long."""
     deep = b'{"a": 1, "b": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n"
     (path,) = put(b'{"a": 1}\n' + deep + b'{"a": 3}\n')
     for options in ({}, {"exclude": ["b"]}, {"cast": {"b": str}, "nulls": {"b": ""}}):
@@ -274,7 +274,7 @@ class TestFields:
         assert len([k for k, _ in outcomes(iter(hr.JsonLinesDataset(path))) if k == "error"]) == 1
         assert [int(r["a"]) for r in hr.JsonLinesDataset(path, nulls={"a": 0})] == [1, 0]
 
-    def test_that_nobody_knows(self, put):
+    def test_that_is_unknown(self, put):
         with pytest.raises(hr.SpecError, match=r"no columns aa: did you mean 'a'\? there are 'a'"):
             hr.JsonLinesDataset(put(b'{"a": 1}\n'), columns=["aa"])
         with pytest.raises(hr.SpecError, match="no columns b"):

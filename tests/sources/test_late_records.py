@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.block import Block
-from headrace.columns.refs import UnsoundError
+from headrace.columns.block import Block
+from headrace.columns.lazy_block import LateBlock, LateRecords, UnmergedBlock
+from headrace.columns.refs import CorruptRecordsError
 from headrace.errors import ElementError, StateError
 from headrace.iterator import Epochs, Iterator, Settings
-from headrace.late_block import LateBlock, LateRecords, UnmergedBlock
 from headrace.plan.structure import LEAF
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
@@ -69,7 +69,7 @@ def outcome(it):
 
 @pytest.fixture
 def made_late(monkeypatch):
-    """How many blocks were made late, so that nobody tests the other way."""
+    """How many blocks were lazy, so that the test does not take the other path."""
     count = []
     plain = LateRecords.pointed
 
@@ -128,7 +128,7 @@ def test_errors_that_are_passed_over_lose_the_rest_of_that_file_alone(names, mad
 @pytest.mark.parametrize("reads", [None, 2])
 @pytest.mark.parametrize("change", ["shrink", "touch", "replace", "remove"])
 def test_a_bad_file_that_changes_meanwhile_is_an_error_behind_right_rows(names, reads, change):
-    """Nobody can read again what is not there any more: the pass says so, every time, and loses nothing in silence."""
+    """What is gone cannot be re-read: the pass says so, every time, and loses nothing silently."""
     hurt(names[0], SIZE * 200)
     found, said = [], ""
     with iter(records(names[:2], reads, 2)) as it:
@@ -221,5 +221,5 @@ def test_a_merge_that_was_cut_belongs_to_several_threads():
     assert found == {0: [5, 4, 3], 1: [2, 1, 0]}
 
 
-def test_unsound_rows_are_no_error_of_a_users_function():
-    assert not issubclass(UnsoundError, Exception)
+def test_corrupt_rows_are_no_error_of_a_users_function():
+    assert not issubclass(CorruptRecordsError, Exception)

@@ -155,7 +155,7 @@ def test_records_are_found_behind_damage_whatever_the_chunks(tmp_path_factory, c
 
 def test_a_record_of_records_is_not_taken_for_a_next_one_by_its_length_alone(tmp_path):
     """Behind damage a length that is right belongs to a record only if its data are right too."""
-    inner = framed([b"inner"])[:12]  # a right length, and nothing behind it
+    inner = framed([b"inner"])[:12]  # a right length, and nothing after it
     rows = [b"first", inner + bytes(300), b"last"]
     data = bytearray(framed(rows))
     data[len(rows[0]) + 16] ^= 1

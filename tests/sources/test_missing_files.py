@@ -12,7 +12,7 @@ import pytest
 import headrace as hr
 from headrace import reference
 from headrace.errors import ElementError
-from headrace.records import files
+from headrace.formats.shared import files
 from headrace.testing import check_transformation
 
 

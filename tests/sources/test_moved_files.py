@@ -11,7 +11,7 @@ import pytest
 from tests.framing import framed
 
 import headrace as hr
-from headrace.records import files
+from headrace.formats.shared import files
 
 D = hr.Dataset
 
@@ -146,8 +146,8 @@ def test_a_cache_is_good_for_files_that_were_moved(here, tmp_path):
 
 def test_opening_files_does_not_ask_which_they_are(here, monkeypatch):
     def content(*_):
-        raise AssertionError("nobody has asked for a state")
+        raise AssertionError("no state was requested")
 
-    monkeypatch.setattr("headrace.records.identity._content", content)
+    monkeypatch.setattr("headrace.remote.identity._content", content)
     assert len(list(lines(here))) == 60
     assert len(list(lines_of_a_listing(here))) == 60

@@ -56,7 +56,7 @@ def test_beyond_its_budget_reading_fails(damaged, tmp_path):
     it = iter(hr.TFRecordDataset(damaged[0], on_error=bad))
     with pytest.raises(hr.QuarantineError, match=r"2 of \d+ records are bad.*max_fraction=0.0001"):
         list(it)
-    with pytest.raises(hr.QuarantineError):  # and goes on failing
+    with pytest.raises(hr.QuarantineError):  # and keeps failing
         next(it)
 
 

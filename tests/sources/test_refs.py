@@ -8,13 +8,13 @@ from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
-from headrace.columns.refs import RecordRefs, UnsoundError, join_refs
+from headrace.columns.refs import CorruptRecordsError, RecordRefs, join_refs
 from headrace.errors import ElementError
+from headrace.formats.shared import records as record_source
+from headrace.formats.shared import scans_ahead
+from headrace.formats.shared.files import LocalFile
+from headrace.formats.shared.scans_ahead import ScansAhead
 from headrace.io.parse import plan
-from headrace.records import scans_ahead
-from headrace.records.files import LocalFile
-from headrace.records.scans_ahead import ScansAhead
-from headrace.sources import records as record_source
 
 FEATURES = {
     "text": hr.io.FixedLenFeature([], bytes),
@@ -34,7 +34,7 @@ def examples(sizes):
 
 @pytest.fixture
 def mapped(tmp_path):
-    """Writes records to a file; where they lie."""
+    """Write records to a file; return their offsets."""
 
     def write(rows, name="records"):
         path = tmp_path / name
@@ -82,7 +82,7 @@ def test_features_that_come_in_another_order_are_told_apart_by_name(mapped):
 
 
 @pytest.mark.parametrize("byte", [0, 9, 12, 30, -4, -1])
-def test_a_record_that_is_not_what_it_was_is_nobodys_row(mapped, byte):
+def test_a_changed_record_gives_no_row(mapped, byte):
     path, text = mapped(examples([50] * 10))
     where = int(text.where[4 if byte >= 0 else 5]) + byte
     data = bytearray(path.read_bytes())
@@ -92,7 +92,7 @@ def test_a_record_that_is_not_what_it_was_is_nobodys_row(mapped, byte):
     if byte == 9:  # of the checksum of a length that was seen to be good: the record is the same
         assert len(text.copy()) == 10
         return
-    with pytest.raises(UnsoundError) as error:
+    with pytest.raises(CorruptRecordsError) as error:
         plan(FEATURES, single=True).fixed_columns(text)
     assert not text.sound
     path_said = error.value.where()
@@ -119,7 +119,7 @@ def test_rows_of_several_files_are_one_column(mapped):
 
 
 @pytest.mark.parametrize("looked", [0, 1, 3000, 1 << 30])
-def test_records_are_found_the_same_whoever_has_looked_before(tmp_path, looked):
+def test_records_are_found_the_same_whatever_was_scanned_before(tmp_path, looked):
     rows = [b"r" * (i * 7 % 90) for i in range(400)]
     data = framed(rows)
     wrong = bytearray(data)
@@ -145,9 +145,9 @@ def test_records_are_found_the_same_whoever_has_looked_before(tmp_path, looked):
 @pytest.fixture
 def files_ahead(monkeypatch):
     """Small files, too, on few processors, are looked at before they are read; how often that came of use."""
-    monkeypatch.setattr(record_source, "MANY", 1)
-    monkeypatch.setattr(scans_ahead, "LEAST_BYTES", 1)
-    monkeypatch.setattr(scans_ahead, "AHEAD", 3)
+    monkeypatch.setattr(record_source, "MIN_CPUS_FOR_SCAN_AHEAD", 1)
+    monkeypatch.setattr(scans_ahead, "MIN_SCANNED_BYTES", 1)
+    monkeypatch.setattr(scans_ahead, "FILES_AHEAD", 3)
     used = []
     plain = ScansAhead.take
 
@@ -244,13 +244,13 @@ def test_a_file_that_changes_before_it_is_read_is_read_as_it_is_then(names, file
         assert found[-1] == ("MissingFileError" if change == "remove" else "ElementError")
 
 
-def test_files_that_nobody_came_to_read_are_let_go(names, files_ahead):
+def test_files_that_are_never_read_are_closed(names, files_ahead):
     def mapped_files():
         with open("/proc/self/maps") as maps:  # noqa: PTH123
             return sum(os.path.dirname(names[0]) in line for line in maps)  # noqa: PTH120
 
     if not os.path.exists("/proc/self/maps"):  # noqa: PTH110
-        pytest.skip("nobody tells what is mapped")
+        pytest.skip("the mappings of the process are unknown")
     it = iter(hr.TFRecordDataset(names, index=False).map(number, 2))
     next(it)
     it.close()

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import headrace as hr
-from headrace.sources.small_files import SmallFiles
+from headrace.formats.shared.small_files import SmallFiles
 from headrace.testing import check_transformation
 
 KINDS = {"lines": hr.TextLineDataset, "bytes": lambda files: hr.TextLineDataset(files, encoding=None)}

@@ -7,9 +7,9 @@ import pytest
 from tests.tables import damage_group, write_arrow, write_parquet, write_stream
 
 import headrace as hr
-from headrace.ops.scanned_rows import ScannedRows
-from headrace.records.groups import ArrowGroups, ParquetGroups
-from headrace.sources import group_cache
+from headrace.formats.tables import group_cache
+from headrace.formats.tables.groups import ArrowGroups, ParquetGroups
+from headrace.ops.shuffle.scanned_rows import ScannedRows
 from headrace.testing import check_transformation, difference, outcomes
 
 KINDS = {
@@ -103,7 +103,7 @@ def test_a_shuffle_of_everything_scans_once_for_each_window(files, kind, decoded
 
 def test_a_shuffle_of_everything_fetches_rows_of_a_small_window(files, kind, decoded, monkeypatch):
     """Each window decodes the groups it needs; none is kept."""
-    monkeypatch.setattr(group_cache, "SHARE", 1 << 60)
+    monkeypatch.setattr(group_cache, "BUDGET_FRACTION", 1 << 60)
     ds = kind[1](files, columns=["x"]).shuffle(seed=3, window=5).batch(5)
     assert [len(batch["x"]) for batch in ds.take(1)] == [5]
     assert len(decoded) <= 5
@@ -176,7 +176,7 @@ def test_where_rows_have_no_numbers(files, kind, options):
     assert len(numbers(ds)) == 1000
 
 
-def test_under_a_filter_nobody_knows(tmp_path):
+def test_under_a_filter_it_is_unknown(tmp_path):
     write_parquet(table(0, 100), tmp_path / "a")
     ds = hr.ParquetDataset(tmp_path / "a", filter=[("x", ">", 50)])
     assert ds.cardinality() == hr.UNKNOWN_CARDINALITY

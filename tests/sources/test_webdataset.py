@@ -171,8 +171,8 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path):
 
 
 def test_any_byte_changed_is_read_or_told(tmp_path):
-    from headrace.records.format import ScanHints, ScannedRows
-    from headrace.records.webdataset import TarSamples
+    from headrace.formats.shared.format import ScanHints, ScannedRows
+    from headrace.formats.webdataset.format import TarSamples
 
     path = tar(tmp_path / "x.tar", [(f"{i}.{e}", b"x" * (i * 100)) for i in range(6) for e in ("cls", "txt")])
     data = np.fromfile(path, np.uint8)

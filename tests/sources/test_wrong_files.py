@@ -1,4 +1,4 @@
-"""Files that are not what the reader was told, names that are none: the error says what to do."""
+"""Files that are not what the reader expects, names that do not exist: the error says what to do."""
 
 import glob
 import gzip

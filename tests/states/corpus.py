@@ -57,7 +57,7 @@ def pack():
 
 
 VARYING = ("epoch", "delivered", "over", "marks", "crc")
-"""The parts that each state has for itself, in the order of the corpus; what comes after is in a dict behind them."""
+"""The parts that each state has for itself, in the order of the corpus; the rest is in a dict after them."""
 
 
 def states_of(entry):

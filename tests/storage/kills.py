@@ -1,4 +1,4 @@
-"""Kill writers at random moments and see that whoever comes next finds all or nothing, and nothing is left behind.
+"""Kill writers at random moments and check that the next process finds all or nothing, and no leftovers.
 
 python tests/storage/kills.py --kills 200
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import headrace as hr
-from headrace.records import sidecar
+from headrace.formats.shared import sidecar
 from headrace.sinks.shards import LocalShards
 from headrace.storage import rows
 from headrace.storage.files import TEMPORARY
@@ -81,7 +81,7 @@ def left_behind(folder):
 
 
 class Cache:
-    """What was read so far is kept, and the next run goes on there."""
+    """What was read so far is stored, and the next run continues there."""
 
     moment = None
 

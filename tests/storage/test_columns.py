@@ -66,6 +66,6 @@ def test_numbers_are_arrow_numbers_and_come_back_without_a_copy():
     assert not made.flags.writeable
 
 
-def test_an_object_nobody_knows_is_refused():
+def test_an_unknown_object_is_rejected():
     with pytest.raises(hr.StorageError, match="a dict_keys cannot be stored; map it to arrays"):
         encoded([{}.keys()])

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: what they are called meanwhile, who may write, and what is left of the killed."""
+"""Files that are complete or absent: their temporary names, write locks, and leftovers of killed writers."""
 
 import errno
 import os
@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_a_file_has_no_name_that_could_be_foreseen_until_it_is_whole(tmp_path):
     assert left(tmp_path) == ["data"] and (tmp_path / "data").read_bytes() == b"all"
 
 
-def test_nothing_that_lies_under_the_temporary_name_is_followed_or_written_to(tmp_path, monkeypatch):
+def test_nothing_under_the_temporary_name_is_followed_or_written_to(tmp_path, monkeypatch):
     tokens = iter(["a", "b", "c"])
     monkeypatch.setattr(files.secrets, "token_hex", lambda _: next(tokens))
     secret = tmp_path / "secret"
@@ -176,7 +177,7 @@ def test_a_cache_on_a_full_disk_serves_its_input_and_says_where(tmp_path, full_d
     assert not [name for name in left(tmp_path / "cache") if name.endswith((TEMPORARY, ".arrow"))]
 
 
-def test_a_place_where_nobody_may_write_is_named(tmp_path):
+def test_a_read_only_directory_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere/data'"):
         hr.io.TFRecordWriter(tmp_path / "nowhere" / "data")
     (tmp_path / "file").touch()
@@ -193,3 +194,46 @@ def test_a_damaged_page_is_named(tmp_path):
             files.read_page(path)
     files.write_page(path, {"a": [1]})
     assert files.read_page(path) == {"a": [1]}
+
+
+class TestFoldersWithoutALock:
+    """Of two writers at once, one must not remove the folder that the other is just making."""
+
+    def folder(self, tmp_path):
+        made = tmp_path / f".t.0123{TEMPORARY}"
+        made.mkdir()
+        return made
+
+    def test_one_that_gets_its_lock_meanwhile_stays(self, tmp_path, monkeypatch):
+        folder, rmdir = self.folder(tmp_path), Path.rmdir
+
+        def lock_first(path):  # the writer was quicker
+            (path / files.LOCK).touch()
+            rmdir(path)
+
+        monkeypatch.setattr(Path, "rmdir", lock_first)
+        files.remove_stale(folder)
+        assert left(folder) == [files.LOCK]
+
+    def test_an_empty_one_goes(self, tmp_path):
+        files.remove_stale(self.folder(tmp_path))
+        assert left(tmp_path) == []
+
+    def test_what_is_left_of_one_that_was_being_removed_goes(self, tmp_path):
+        (self.folder(tmp_path) / "0").write_bytes(b"x")
+        clear_stale(tmp_path)
+        assert left(tmp_path) == []
+
+
+def test_writers_at_once_all_succeed(tmp_path):
+    code = """
+        import sys
+        import headrace as hr
+        for _ in range(8):
+            hr.Dataset.range(50).map(lambda x: {"x": x}).write_tfrecord(sys.argv[1], shards=2, overwrite=True)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "t")]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [("", 0)] * 2
+    assert sorted(row["x"] for row in hr.Dataset.from_tfrecord(tmp_path / "t-*")) == list(range(50))
+    assert left(tmp_path) == [".headrace", "t-00000-of-00002.tfrecord", "t-00001-of-00002.tfrecord"]

@@ -9,7 +9,7 @@ from tests.storage.kills import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whoever_comes_after_a_kill_finds_all_or_nothing(kind):
+def test_the_next_process_after_a_kill_finds_all_or_nothing(kind):
     script = Path(__file__).with_name("kills.py")
     command = [sys.executable, script, "--kills", "5", "--kind", kind]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -176,7 +176,7 @@ def test_a_swap_that_another_finished_meanwhile_and_did_not_clear_away_is_done(t
     lock = swaps.lock
 
     def late(descriptor, **how):
-        swap.rename(folder / f".t.tfrecord.0{TEMPORARY}")  # as one does who is killed then
+        swap.rename(folder / f".t.tfrecord.0{TEMPORARY}")  # as if a writer were killed then
         monkeypatch.setattr(swaps, "lock", lock)
         return lock(descriptor, **how)
 

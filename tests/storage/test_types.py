@@ -38,7 +38,7 @@ def elements(ds):
     return [repr(e) for e in ds]
 
 
-def test_classes_that_nobody_names_come_as_tuples_and_dicts_with_a_warning(tmp_path):
+def test_unlisted_classes_come_as_tuples_and_dicts_with_a_warning(tmp_path):
     D.range(2).map(made).save(tmp_path)
     with pytest.warns(UserWarning, match=r"class .*test_types:Ordered, .*types=\[Ordered, Pair, Record\]") as caught:
         loaded = D.load(tmp_path)
@@ -155,7 +155,7 @@ def edited(page, change):
 
 
 @pytest.mark.parametrize("imported", [False, True])
-def test_loading_runs_no_code_that_lies_beside_the_data(tmp_path, imported):
+def test_loading_runs_no_code_beside_the_data(tmp_path, imported):
     """Neither is the module imported, nor, where it is there already, the class called."""
     D.range(3).map(lambda x: (x,)).save(tmp_path)
     for page in (tmp_path / "saved.json", next(tmp_path.glob("rows-*/0*.json"))):

@@ -1,4 +1,4 @@
-"""Reading on behind faults, by `next()` or by a state."""
+"""Continue after faults, by `next()` or by a state."""
 
 import contextlib
 import json
@@ -7,7 +7,7 @@ import headrace as hr
 
 
 def read_on(it, resume=None, most=2000, each=lambda: None):
-    """What is left of an iterator, and how many faults were raised; behind some it goes on as `resume(it, raised)`.
+    """The rest of an iterator, and how many faults were raised; after some it continues as `resume(it, raised)`.
 
     `each()` is called before each row.
     """

@@ -21,7 +21,7 @@ from tests.stores.faults import Proxy, Server, running
 
 @dataclass
 class Store:
-    """A place for files behind a proxy; `options` are what its file system is told."""
+    """A place for files behind a proxy; `options` are those of its file system."""
 
     proxy: Proxy
     protocol: str

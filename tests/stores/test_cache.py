@@ -1,4 +1,4 @@
-"""The cache of remote files on disk: right bytes, within its bound, whoever is killed."""
+"""The cache of remote files on disk: right bytes, within its bound, whichever process is killed."""
 
 import contextlib
 import os
@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.main import app
-from headrace.records import kept_object, remote
-from headrace.records.disk_cache import SUFFIX, TEMPORARY, DiskCache
-from headrace.records.kept_object import KeptObject
+from headrace.remote import kept_object
+from headrace.remote import objects as remote
+from headrace.remote.disk_cache import SUFFIX, TEMPORARY, DiskCache
+from headrace.remote.kept_object import KeptObject
 
 LINES = b"".join(b"%9d\n" % i for i in range(40_000))
 
@@ -29,7 +30,7 @@ LINES = b"".join(b"%9d\n" % i for i in range(40_000))
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch):
     monkeypatch.setattr(remote, "BLOCK", 1 << 16)
-    monkeypatch.setattr(remote, "AHEAD", 1 << 14)
+    monkeypatch.setattr(remote, "READ_AHEAD_BYTES", 1 << 14)
     kept_object._warned.clear()
 
 
@@ -127,7 +128,7 @@ def test_a_range_cut_short_while_it_is_read_is_an_error_that_keeps_the_place(htt
 
 
 def test_who_looks_at_the_beginning_gets_no_more(http, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "AHEAD", 1 << 16)
+    monkeypatch.setattr(remote, "READ_AHEAD_BYTES", 1 << 16)
     url = http.put("file", LINES)
     for _ in range(2):
         with iter(hr.TextLineDataset(url).with_options(http.patient(remote_cache=str(tmp_path)))) as it:
@@ -204,7 +205,7 @@ def test_who_waits_for_a_lock_that_is_removed_takes_the_one_that_is_there(tmp_pa
 
 
 def is_waited_for(path):
-    """Whether somebody waits for a lock of this file, as the kernel tells."""
+    """Whether a process waits for a lock of this file, according to the kernel."""
     inode = f":{path.stat().st_ino} "
     return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 
@@ -220,8 +221,8 @@ LATE_HANDLER = """
 import faulthandler, os, sys
 from pathlib import Path
 import headrace as hr
-from headrace.records import remote
-remote.BLOCK, remote.AHEAD = 1 << 16, 1 << 14
+from headrace.remote import objects
+objects.BLOCK, objects.READ_AHEAD_BYTES = 1 << 16, 1 << 14
 url, folder = sys.argv[1:]
 read = lambda: iter(hr.TextLineDataset(url).with_options(hr.Options(remote_cache=folder)))
 list(read())
@@ -242,7 +243,7 @@ assert got == list(range(40_000))
 """
 
 
-def test_a_handler_that_somebody_else_sets_during_a_pass_ends_no_process(http, tmp_path):
+def test_a_foreign_handler_set_during_a_pass_ends_no_process(http, tmp_path):
     url = http.put("file", LINES)
     done = subprocess.run(
         [sys.executable, "-c", LATE_HANDLER, url, str(tmp_path / "c")], capture_output=True, text=True, check=False
@@ -260,7 +261,7 @@ def test_the_bound_holds_and_what_was_used_last_stays(tmp_path):
         cache.put(i, i + 9000, bytes(9000))
         assert size_of(tmp_path) <= 100_000
         assert cache.get(0, 9000) == bytes(9000)
-        time.sleep(0.002)  # times of files tell which was used last
+        time.sleep(0.002)  # access times show which file was used last
     assert cache.get(49, 9049) is not None
     assert cache.get(1, 9001) is None
     cache.put(0, 200_000, bytes(200_000))
@@ -269,8 +270,8 @@ def test_the_bound_holds_and_what_was_used_last_stays(tmp_path):
 
 WRITER = """
 import random, sys
-from headrace.records.disk_cache import DiskCache
-from headrace.records.kept_object import KeptObject
+from headrace.remote.disk_cache import DiskCache
+from headrace.remote.kept_object import KeptObject
 folder, seed, reads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 cache, draw = KeptObject(DiskCache(folder, 2_000_000), "f", "1"), random.Random(seed)
 for _ in range(reads):

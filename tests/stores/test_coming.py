@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.records import coming, remote
-from headrace.records.transport import InFlight, Transport
-from headrace.records.window import Fetched
+from headrace.formats.shared.window import Fetched
+from headrace.remote import coming
+from headrace.remote import objects as remote
+from headrace.remote.transport import InFlight, Transport
 
 FILES = 24
 
@@ -124,7 +125,7 @@ def test_the_bytes_of_a_window_are_those_of_the_file(http, monkeypatch):
 
 
 def test_a_file_replaced_before_it_is_opened_is_itself_or_an_error(http, urls):
-    """What was asked ahead is of the old one: its rows come, or it is told that they do not; never some of each."""
+    """Metadata that was requested ahead is of the old one: its rows come, or an error; never some of each."""
     it = iter(hr.TextLineDataset(urls).with_options(http.patient(retries=0)))
     got = [int(next(it)) for _ in range(100)]
     new = [b"%d\n" % (10_000 + j) for j in range(100)]
@@ -148,7 +149,7 @@ def test_a_file_replaced_before_it_is_opened_is_itself_or_an_error(http, urls):
 
 
 def test_an_answer_that_is_old_is_asked_for_again(http, urls, monkeypatch):
-    monkeypatch.setattr(coming, "VALID", 0.0)
+    monkeypatch.setattr(coming, "VALID_SECONDS", 0.0)
     assert numbers(hr.TextLineDataset(urls).with_options(http.patient())) == list(range(100 * FILES))
     assert http.proxy.asked("HEAD", "GET") > FILES
 

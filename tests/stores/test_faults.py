@@ -13,23 +13,23 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
-from headrace.records import remote
+from headrace.remote import objects as remote
 from tests.framing import framed
 from tests.stores.faults import FAULTS
 from tests.stores.going_on import read_on, resumed
 
 D = hr.Dataset
 COUNT = 40_000
-LARGE = b"".join(b"%9d\n" % i for i in range(COUNT))
+LARGE_FILE = b"".join(b"%9d\n" % i for i in range(COUNT))
 """Six ranges and a bit."""
-SMALL = b"".join(b"%d\n" % i for i in range(300))
+SMALL_FILE = b"".join(b"%d\n" % i for i in range(300))
 
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch):
     monkeypatch.setattr(remote, "BLOCK", 1 << 16)
-    monkeypatch.setattr(remote, "AHEAD", 1 << 14)
-    monkeypatch.setattr(remote, "LOOK", 1 << 14)
+    monkeypatch.setattr(remote, "READ_AHEAD_BYTES", 1 << 14)
+    monkeypatch.setattr(remote, "MIN_RANDOM_READ_BYTES", 1 << 14)
 
 
 class Now:
@@ -79,7 +79,7 @@ def rest(it):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_that_passes_is_not_seen(store, fault):
-    url = store.put("large", LARGE)
+    url = store.put("large", LARGE_FILE)
     store.proxy.fault = Now(fault, None, fault)
     ds = hr.TextLineDataset(url).with_options(quick(store, fault))
     assert numbers(ds) == list(range(COUNT))
@@ -94,7 +94,7 @@ POLICIES = ("raise", "skip", "quarantine", "ignore_errors")
     [*((fault, "ignore_errors") for fault in FAULTS), *((f, p) for f in ("503", "short") for p in POLICIES[:-1])],
 )
 def test_a_fault_that_stays_is_raised_and_keeps_the_place(http, tmp_path, fault, policy):
-    urls = [http.put("a", LARGE), http.put("b", SMALL)]
+    urls = [http.put("a", LARGE_FILE), http.put("b", SMALL_FILE)]
     on_error = hr.Quarantine(tmp_path / "bad") if policy == "quarantine" else policy if policy == "skip" else "raise"
     ds = hr.TextLineDataset(urls, on_error=on_error)
     ds = ds.ignore_errors() if policy == "ignore_errors" else ds
@@ -122,7 +122,7 @@ def test_a_fault_that_stays_is_raised_and_keeps_the_place(http, tmp_path, fault,
 
 @pytest.mark.parametrize("fault", ["503", "truncated", "short", "stall"])
 def test_of_any_store(store, fault):
-    url = store.put("a", LARGE)
+    url = store.put("a", LARGE_FILE)
     unanswered = "stall" if store.protocol == "gs" else fault  # gcsfs asks again by itself for half a minute
     ds = hr.TextLineDataset(url).ignore_errors().with_options(quick(store, unanswered, retries=1))
     faulty = hold_back(store)
@@ -216,9 +216,9 @@ def parquet_bytes():
 
 
 FORMATS = {
-    "GZIP": (gzip.compress(LARGE, 0), lambda url: hr.TextLineDataset(url, "GZIP").map(int), COUNT),
+    "GZIP": (gzip.compress(LARGE_FILE, 0), lambda url: hr.TextLineDataset(url, "GZIP").map(int), COUNT),
     "ZSTD": (
-        pa.compress(LARGE, "zstd", asbytes=True),
+        pa.compress(LARGE_FILE, "zstd", asbytes=True),
         lambda url: hr.TextLineDataset(url, "ZSTD").map(int),
         COUNT,
     ),
@@ -252,13 +252,13 @@ def test_records_by_number(s3):
 
 class TestReplacedFiles:
     def test_are_never_mixed(self, store):
-        url = store.put("a", LARGE)
+        url = store.put("a", LARGE_FILE)
         store.proxy.fault = Now()
         ds = hr.TextLineDataset(url).ignore_errors().with_options(quick(store))
         faulty = hold_back(store)
         it = iter(ds)
         got = [next(it) for _ in range(10)]
-        store.put("a", LARGE.replace(b" ", b"0"))
+        store.put("a", LARGE_FILE.replace(b" ", b"0"))
         faulty.set()
         with pytest.raises(hr.TransportError, match="replaced or removed while it was read"):
             for row in it:
@@ -268,11 +268,11 @@ class TestReplacedFiles:
             next(it)
 
     def test_nor_when_they_get_shorter(self, store):
-        url = store.put("a", LARGE)
+        url = store.put("a", LARGE_FILE)
         shorter = hold_back(store)  # else all of the old one may be here by then
         it = iter(hr.TextLineDataset(url).ignore_errors().with_options(quick(store, retries=1)))
         next(it)
-        store.put("a", LARGE[:1000])
+        store.put("a", LARGE_FILE[:1000])
         shorter.set()
         with pytest.raises(hr.TransportError):
             list(it)
@@ -301,11 +301,11 @@ class TestReplacedFiles:
         assert got in ([b.decode() for b in old], [b.decode() for b in new], old, new)
 
     def test_nor_in_a_state(self, store):
-        url = store.put("a", SMALL)
+        url = store.put("a", SMALL_FILE)
         ds = hr.TextLineDataset(url).with_options(quick(store))
         it = iter(ds)
         next(it)
-        store.put("a", SMALL[::-1])
+        store.put("a", SMALL_FILE[::-1])
         state = it.state()
         with pytest.raises(hr.StateError, match=r"another pipeline|has changed"):
             list(ds.iterator(state=state))
@@ -313,7 +313,7 @@ class TestReplacedFiles:
 
 class TestWhatDoesNotPass:
     def test_is_raised_at_once(self, http):
-        url = http.put("a", SMALL)
+        url = http.put("a", SMALL_FILE)
         asked = []
 
         def refuse(request):
@@ -326,7 +326,7 @@ class TestWhatDoesNotPass:
         assert len(asked) <= 2
 
     def test_wrong_credentials(self, s3, monkeypatch):
-        url = s3.put("a", SMALL)
+        url = s3.put("a", SMALL_FILE)
         s3.proxy.fault = lambda request: "403"
         with pytest.raises(hr.TransportError, match=r"PermissionError|Forbidden"):
             list(hr.TextLineDataset(url, on_error="skip").with_options(s3.patient()))
@@ -335,7 +335,7 @@ class TestWhatDoesNotPass:
         with pytest.raises(ImportError, match=r"adlfs|azure|abfs"):
             next(iter(hr.TextLineDataset("abfs://container/file")))
 
-    def test_one_that_nobody_knows(self):
+    def test_one_that_is_unknown(self):
         with pytest.raises(ValueError, match="Protocol not known"):
             next(iter(hr.TextLineDataset("nonsense://file")))
 
@@ -358,13 +358,13 @@ def test_a_user_function_that_reads_remote_files(http):
         http.proxy.fault = Now(None, "503", None, "503")
         rows, raised = read_on(iter(ds))
         assert numbers(rows) == [5, 6, 7, 8, 9, 10]
-        assert raised == 2 or (raised == 1 and mode == "process"), "work ahead that nobody saw may have met the second"
+        assert raised == 2 or (raised == 1 and mode == "process"), "unobserved read-ahead may have met the second"
 
 
 class TestClosing:
     @pytest.mark.parametrize("prefetch", [False, True])
     def test_is_prompt_while_a_store_is_silent(self, store, prefetch):
-        url = store.put("a", LARGE)
+        url = store.put("a", LARGE_FILE)
         ds = hr.TextLineDataset(url)
         ds = (ds.prefetch(5) if prefetch else ds).with_options(quick(store, timeout=600.0))
         stalled = threading.Event()
@@ -393,7 +393,7 @@ class TestClosing:
         store.proxy.closed.set()
 
     def test_between_two_tries(self, http):
-        url = http.put("a", LARGE)
+        url = http.put("a", LARGE_FILE)
         it = iter(hr.TextLineDataset(url).with_options(quick(http, retries=30)))
         next(it)
         failed = threading.Event()
@@ -412,7 +412,7 @@ class TestClosing:
 
 
 def test_files_of_unknown_size(http):
-    url = http.put("a", LARGE)
+    url = http.put("a", LARGE_FILE)
     http.proxy.lengths = False
     ds = hr.TextLineDataset(url).with_options(quick(http, retries=2))
     http.proxy.fault = lambda request: "truncated" if request.method == "GET" and request.number == 3 else None
@@ -423,6 +423,6 @@ def test_files_of_unknown_size(http):
 
 def test_an_answer_that_is_all_of_the_file(http):
     """Some servers know no ranges."""
-    url = http.put("a", LARGE)
+    url = http.put("a", LARGE_FILE)
     http.proxy.ranges = False
     assert numbers(hr.TextLineDataset(url)) == list(range(COUNT))

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.records import remote
+from headrace.remote import objects as remote
 from headrace.testing import difference, our_threads, reference_outcomes
 from tests.pipelines import sources, steps
 from tests.stores.going_on import asked_again
 
 
 class Flaky(AsyncFileSystem):
-    """Files in memory; while `chance` is set, one request in so many breaks off, comes short or too long."""
+    """Files in memory; while `chance` is set, one request in this many breaks off, comes short or too long."""
 
     protocol = "flaky"
     cachable = False
@@ -58,7 +58,7 @@ fsspec.register_implementation("flaky", Flaky, clobber=True)
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch):
     monkeypatch.setattr(remote, "BLOCK", 32)
-    monkeypatch.setattr(remote, "AHEAD", 8)
+    monkeypatch.setattr(remote, "READ_AHEAD_BYTES", 8)
 
 
 def stored(data):

@@ -1,4 +1,4 @@
-"""Reading from stores when nothing is wrong: what comes, how often they are asked, and what they are told."""
+"""Reading from stores when nothing is wrong: the rows, the number of requests, and their options."""
 
 import gzip
 import json
@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
-from headrace.records.remote import BLOCK
+from headrace.remote.objects import BLOCK
 from headrace.testing import check_transformation
 from tests.framing import framed
 
 D = hr.Dataset
 LINES = [f"line {i}" for i in range(1_000)]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
-LARGE = b"".join(b"%9d\n" % i for i in range(BLOCK // 4))
+LARGE_FILE = b"".join(b"%9d\n" % i for i in range(BLOCK // 4))
 """Two and a half ranges."""
 
 
@@ -62,7 +62,7 @@ def test_nothing_at_all(store):
 
 
 def test_files_of_several_ranges(store):
-    urls = [store.put(f"{i}.txt", LARGE) for i in range(2)]
+    urls = [store.put(f"{i}.txt", LARGE_FILE) for i in range(2)]
     ds = hr.TextLineDataset(urls, storage_options=store.options)
     assert [int(x) for x in ds] == 2 * list(range(BLOCK // 4))
     with iter(ds.skip(BLOCK // 4 - 5)) as it:
@@ -101,14 +101,14 @@ class TestRequests:
         assert store.proxy.asked("GET", "HEAD") <= 2 * asked + 40
 
     def test_each_range_once(self, s3):
-        url = s3.put("large", LARGE)
+        url = s3.put("large", LARGE_FILE)
         assert hr.TextLineDataset(url, storage_options=s3.options).count() == BLOCK // 4
         asked = [r.range for r in s3.proxy.requests if r.is_data]
-        ranges = [f"bytes={a}-{min(len(LARGE), a + BLOCK) - 1}" for a in range(0, len(LARGE), BLOCK)]
+        ranges = [f"bytes={a}-{min(len(LARGE_FILE), a + BLOCK) - 1}" for a in range(0, len(LARGE_FILE), BLOCK)]
         assert asked[0] == ranges[0] and sorted(asked) == sorted(ranges)  # the others are under way at the same time
 
     def test_who_looks_at_the_beginning_gets_no_more(self, s3):
-        url = s3.put("large", LARGE)
+        url = s3.put("large", LARGE_FILE)
         with iter(hr.TextLineDataset(url, storage_options=s3.options)) as it:
             next(it)
         assert len([r for r in s3.proxy.requests if r.is_data]) == 1
@@ -125,8 +125,6 @@ class TestRequests:
 
 
 def test_by_number(store):
-    if store.protocol == "http":
-        pytest.skip("an index cannot be kept there")
     url = store.put("r", framed([b"%d" % i for i in range(60)]))
     ds = hr.TFRecordDataset(url, index=True, storage_options=store.options)
     before = store.proxy.asked("GET", "HEAD")
@@ -270,7 +268,7 @@ def test_conformance(store):
 
 
 def test_no_thread_stays(store):
-    urls = [store.put(f"{i}", LARGE) for i in range(2)]
+    urls = [store.put(f"{i}", LARGE_FILE) for i in range(2)]
     ds = hr.TextLineDataset(urls, num_parallel_reads=2, storage_options=store.options)
     next(iter(ds))
     before = threads_of_readers()

@@ -11,8 +11,8 @@ import pytest
 
 import headrace as hr
 from headrace.iterator import Epochs, Iterator, Settings
-from headrace.records import remote
-from headrace.records.transport import Transport
+from headrace.remote import objects as remote
+from headrace.remote.transport import Transport
 from headrace.testing import our_threads, outcomes
 from tests.framing import framed
 
@@ -23,7 +23,7 @@ ROWS = 900
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch):
     monkeypatch.setattr(remote, "BLOCK", 4096)
-    monkeypatch.setattr(remote, "AHEAD", 1000)
+    monkeypatch.setattr(remote, "READ_AHEAD_BYTES", 1000)
 
 
 def passing(ds, settings=TINY, state=None):
@@ -141,7 +141,7 @@ def test_an_object_that_is_replaced_is_an_error(http, settings):
     url = http.put("a.txt", lines(0))
     replaced = threading.Event()
 
-    def before(request):  # ranges are fetched ahead: those behind the first come from the new object
+    def before(request):  # ranges are fetched ahead: those after the first come from the new object
         if request.range is not None and not request.range.startswith("bytes=0-"):
             assert replaced.wait(300)
 

@@ -12,7 +12,7 @@ from tests.trace.checks import check, ordinary, rows, small
 
 import headrace as hr
 from headrace.testing import check_transformation, difference, our_threads, outcomes, reference_outcomes
-from headrace.trace.graph import TO_VERIFY, Graph
+from headrace.trace.graph import ROWS_TO_VERIFY, Graph
 
 D = hr.Dataset
 X, V, WHOLE, LABEL = rows("f8"), rows("f8", 5), rows("i8"), small("i8")
@@ -261,8 +261,12 @@ REFUSED = {
     "other shapes": (lambda v: v if v[0] > 0 else v[:2], V, "on one path, "),
     "other structures": (lambda x: (x, x) if x > 0 else x, X, "on one path, "),
     "None": (lambda x: x if x > 0 else None, X, "returns None"),
-    "text": (lambda x: "a" if x > 0 else "b", X, "no dense array"),
-    "texts exchanged": (lambda x, s, t: s if x > 0 else t, (X, ["a"] * 41, ["b"] * 41), "no dense array"),
+    "text": (lambda x: "a" if x > 0 else "b", X, "something other than a dense array"),
+    "texts exchanged": (
+        lambda x, s, t: s if x > 0 else t,
+        (X, ["a"] * 41, ["b"] * 41),
+        "something other than a dense array",
+    ),
     "an effect on one path": (notes_what_it_sees, X, "changes SEEN, a list"),
     "an error with an effect": (raises_what_is_noted, X, "NotedError.__init__ is code of the class"),
     "what is no element's error": (leaves_the_program, np.arange(9.0), "raises SystemExit (1)"),
@@ -324,7 +328,7 @@ def test_each_path_is_compared_with_calls_whichever_block_it_comes_in(wrong):
     kernel = step.kernel
     step.kernel = lambda values, n: kernel(values, n) + 1
     list(ds.skip(400) if wrong == 0 else ds.take(400))
-    assert graph.unverified == ([TO_VERIFY, 0] if wrong == 0 else [0, TO_VERIFY])
+    assert graph.unverified == ([ROWS_TO_VERIFY, 0] if wrong == 0 else [0, ROWS_TO_VERIFY])
     assert "vectorised" in ds.explain()
     assert difference(outcomes(iter(ds)), reference_outcomes(ds)) is None
     assert "gave other values when run on a block" in ds.explain()

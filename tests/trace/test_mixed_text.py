@@ -1,4 +1,4 @@
-"""Bytes compared with str, which Python never finds equal and TensorFlow does not tell apart."""
+"""Bytes compared with str, which are never equal in Python and always in TensorFlow."""
 
 import warnings
 from functools import partial

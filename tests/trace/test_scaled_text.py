@@ -53,7 +53,7 @@ def found(monkeypatch):
 
 @pytest.fixture
 def shuffled(tmp_path):
-    """Writes records to a file; a dataset of them, drawn where they lie."""
+    """Write records to a file; return a dataset of them, shuffled by reference."""
 
     def write(records, capacity=500):
         path = tmp_path / "records"
@@ -285,7 +285,7 @@ def test_rows_are_memory_of_their_own(shuffled):
 
 
 def test_the_kernel_checks_what_it_gets(tmp_path):
-    from headrace.records.files import LocalFile
+    from headrace.formats.shared.files import LocalFile
 
     path = tmp_path / "records"
     path.write_bytes(framed(RECORDS[:3]))

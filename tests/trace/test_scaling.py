@@ -1,4 +1,4 @@
-"""Bytes cast to float32 and scaled: the same bits as row by row, whoever does the arithmetic."""
+"""Bytes cast to float32 and scaled: the same bits as row by row, whichever step does the arithmetic."""
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_what_it_cannot_do_stays_as_it_was(function, scaled):
     assert not scaled
 
 
-def test_only_the_steps_that_nobody_else_reads(scaled):
+def test_only_the_steps_without_other_readers(scaled):
     def function(x):
         unit = x.astype(np.float32) / 255
         return unit, unit * 2 - 1

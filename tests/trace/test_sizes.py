@@ -1,4 +1,4 @@
-"""Functions of rows whose length only the rows tell: raw bytes as numbers."""
+"""Functions of rows whose length only the rows determine: raw bytes as numbers."""
 
 import numpy as np
 import pytest
@@ -161,7 +161,7 @@ def test_any_lengths(lengths, dtype, offset, runs):
     same(D.from_tensor_slices(data).map(lambda x: hr.io.decode_raw(x, dtype).reshape(2, -1)))
 
 
-def test_a_function_is_traced_once_for_a_length_whoever_maps_it_and_on_however_many_threads(monkeypatch):
+def test_a_function_is_traced_once_per_length_whichever_map_or_thread_uses_it(monkeypatch):
     calls = []
 
     def traced(fn, *args, sizes=None, **kwargs):

@@ -107,14 +107,14 @@ def test_every_cast(target):
 
 
 REDUCTIONS = ["sum", "prod", "mean", "std", "var", "min", "max", "any", "all", "argmax", "argmin"]
-LARGE = [(127,), (128, 3), (300, 30), (16, 16, 3), (9001,), (1, 40), (40, 1)]
+LARGE_SHAPES = [(127,), (128, 3), (300, 30), (16, 16, 3), (9001,), (1, 40), (40, 1)]
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_every_reduction_over_every_axis(name):
     fn = getattr(np, name)
     for dtype in ("?", "u1", "i4", "i8", "f2", "f4", "f8", "D"):
-        for shape in [*SHAPES[1:], *LARGE]:
+        for shape in [*SHAPES[1:], *LARGE_SHAPES]:
             block = rows(dtype, *shape, n=13) if "9001" not in str(shape) else rows(dtype, *shape, n=4)
             for axis in [None, *range(-len(shape), len(shape))]:
                 compare(lambda x, axis=axis: fn(x, axis=axis), block)

@@ -29,7 +29,7 @@ TABLES = [np.arange(2.0), np.arange(3.0)]
 LOOP = [2.5]
 LOOP.append(LOOP)
 SETTINGS = {"scale": [1.0, 0.5]}
-MANY = [1.5] * 2000
+LONG_LIST = [1.5] * 2000
 KINDS = {1, 2}
 with tempfile.NamedTemporaryFile() as mapped_file:
     MAPPED = np.memmap(mapped_file, np.float64, "w+", shape=(10,))
@@ -256,7 +256,7 @@ EAGER = {
     "a write to a view": (writes_to_a_view, V, "another name or view"),
     "a view kept": (keeps_a_view, V, "another name or view"),
     "a write to a captured array": (writes_to_the_table, LABEL, "does not own"),
-    "a large list": (lambda x: x * MANY[0], X, "MANY, a list of 2,000 items"),
+    "a large list": (lambda x: x * LONG_LIST[0], X, "LONG_LIST, a list of 2,000 items"),
     "a list changed": (lambda x: [LOOKUP.append(LOOKUP.pop() + 0.0), x][1], X, "changes LOOKUP, a list"),
     "a list changed by its class": (lambda x: [list.reverse(NESTED), x][1], X, "changes NESTED, a list"),
     "a list in a list changed": (lambda x: [NESTED[0].append(NESTED[0].pop(0)), x][1], X, "changes NESTED, a list"),

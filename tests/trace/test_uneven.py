@@ -1,4 +1,4 @@
-"""Arithmetic with a number on rows of sizes that nobody knows: vectorised, and the same bits as row by row."""
+"""Arithmetic with a number on rows of unknown sizes: vectorized, and the same bits as row by row."""
 
 import numpy as np
 import pytest

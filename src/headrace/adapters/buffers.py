@@ -7,23 +7,25 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from headrace.adapters.feed import framework
 from headrace.adapters.tensors import Casts, readable
 from headrace.columns.dense import copy_with_help
+from headrace.core.frameworks import framework
 
-ALIGNED = 256
-"""Where a component may begin in a buffer: what CUDA's own allocator gives."""
-SMALL_BYTES = 64 << 10
-"""Components up to this size travel in one copy. They share memory then, so no large one may be among them: who keeps
-the labels of an epoch does not want to keep its images."""
+ALIGNMENT_BYTES = 256
+"""The alignment of components in a buffer: that of CUDA's own allocator."""
+MAX_JOINT_BYTES = 64 << 10
+"""Components up to this size travel in one copy.
+
+They share memory then, so no large one may be among them: keeping the labels of an epoch must not keep its images.
+"""
 
 
-LAYOUTS = 16
-"""So many are kept: batches that come together are now so many, now so many."""
+MAX_CACHED_LAYOUTS = 16
+"""How many layouts are cached: the number of batches that come together varies."""
 
 
 class BufferPart(NamedTuple):
-    """An array that goes to a device, the dtype asked for its component, and the component's name for errors."""
+    """An array that goes to a device, the dtype requested for its component, and the component's name for errors."""
 
     array: NDArray[Any]
     wanted: Any
@@ -31,7 +33,7 @@ class BufferPart(NamedTuple):
 
 
 class Route:
-    """How arrays of a kind travel: casts happen where they save bytes."""
+    """How arrays of a kind travel: casts happen on the side that saves bytes."""
 
     __slots__ = ("ends_as", "own", "travels_as")
 
@@ -41,12 +43,12 @@ class Route:
         self.travels_as = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
 
     def receive(self, tensor: Any) -> Any:
-        """A tensor on the device with the dtype that was asked for."""
+        """Return a tensor on the device with the dtype that was requested."""
         return tensor if self.ends_as is self.travels_as else tensor.to(self.ends_as)
 
 
 class Room:
-    """The place of one array in a buffer."""
+    """The region of one array in a buffer."""
 
     __slots__ = ("_array", "_cut", "_tensor", "route")
 
@@ -65,21 +67,21 @@ class Room:
             copy_with_help(part.array, self._array)  # by our threads: those of torch spin when they are done
 
     def on_device(self, together: dict[Any, Any], device: Any) -> Any:
-        """The array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
+        """Return the array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
         if self._cut is None:
             return self.route.receive(self._tensor.to(device, non_blocking=True))
         return self.route.receive(together[self.route.travels_as].as_strided(*self._cut))
 
 
 class BufferLayout(NamedTuple):
-    """Where the arrays of a batch go in a buffer, and the part of it that travels in one copy, if there is one."""
+    """The offsets of a batch's arrays in a buffer, and the part of it that travels in one copy, if there is one."""
 
     rooms: list[Room]
     together: Any
 
 
 class Buffer:
-    """A page-locked buffer, the layouts of batches that came lately, and the event behind the last copy out of it."""
+    """A page-locked buffer, the layouts of recent batches, and the event after the last copy out of it."""
 
     def __init__(self, casts: Casts) -> None:
         self._casts = casts
@@ -87,10 +89,10 @@ class Buffer:
         self._layouts: dict[tuple[Any, ...], BufferLayout] = {}
         self.copied: Any = None
         self.lent: list[NDArray[Any]] = []
-        """Arrays of the last batch that the device reads where they lie."""
+        """Arrays of the last batch that the device reads in place."""
 
     def wait(self) -> None:
-        """Until the last batch has left."""
+        """Wait until the last batch has left."""
         if self.copied is not None:
             self.copied.synchronize()
         self.lent = []
@@ -100,7 +102,7 @@ class Buffer:
             self.wait()
 
     def send(self, parts: Sequence[BufferPart], device: Any) -> tuple[list[Any], list[Any]]:
-        """The arrays on a device, copied there on the current stream, and the tensors that own their memory."""
+        """Return the arrays on a device, copied there on the current stream, and the tensors that own their memory."""
         kinds = tuple((array.shape, array.dtype, wanted) for array, wanted, _ in parts)
         layout = self._layouts.get(kinds)
         if layout is None:
@@ -117,17 +119,17 @@ class Buffer:
         return tensors, [memory, *(tensor for tensor in tensors if not tensor._is_view())]
 
     def _lay_out(self, parts: Sequence[BufferPart]) -> BufferLayout:
-        """A place for every array: small ones first, side by side."""
+        """Return a place for every array: small ones first, side by side."""
         routes = [Route(part, self._casts) for part in parts]
         sizes = [part.array.size * route.travels_as.itemsize for part, route in zip(parts, routes, strict=True)]
-        order = sorted(range(len(parts)), key=lambda i: sizes[i] > SMALL_BYTES)
-        several = sum(size <= SMALL_BYTES for size in sizes) > 1
+        order = sorted(range(len(parts)), key=lambda i: sizes[i] > MAX_JOINT_BYTES)
+        several = sum(size <= MAX_JOINT_BYTES for size in sizes) > 1
         places = [slice(0)] * len(parts)
         end = shared = 0
         for i in order:
             places[i] = slice(end, end + sizes[i])
-            end += -(-sizes[i] // ALIGNED) * ALIGNED
-            shared = end if several and sizes[i] <= SMALL_BYTES else shared
+            end += -(-sizes[i] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            shared = end if several and sizes[i] <= MAX_JOINT_BYTES else shared
         memory = self._reserved(end)
         rooms = [
             Room(part, route, memory, place, shared=place.stop <= shared)
@@ -137,7 +139,7 @@ class Buffer:
 
     def _reserved(self, nbytes: int) -> Any:
         torch = framework("torch", "to_torch")
-        if len(self._layouts) >= LAYOUTS:
+        if len(self._layouts) >= MAX_CACHED_LAYOUTS:
             self._layouts.clear()
         if self._memory is None or self._memory.numel() < nbytes:
             self._memory = None  # the old one goes back before the new one is taken

@@ -11,18 +11,18 @@ import numpy as np
 
 from headrace.adapters.buffers import Buffer, BufferPart, Route
 from headrace.adapters.device_meter import DeviceMeter
-from headrace.adapters.feed import framework
 from headrace.adapters.locked import Locked, LockedPool
 from headrace.adapters.tensors import Casts, nested_tensor, readable
-from headrace.block import Block
 from headrace.columns import Column, values
-from headrace.execute.starvation import Meter
+from headrace.columns.block import Block
+from headrace.core.frameworks import framework
+from headrace.core.ragged import Ragged
+from headrace.execute.stages.starvation import Meter
 from headrace.iterator import Refused
 from headrace.plan.structure import LEAF, Structure
-from headrace.ragged import Ragged
 
-TOGETHER = 8 << 20
-"""Batches that come together travel so up to this size: whoever keeps one of them keeps the memory of all."""
+MAX_JOINT_BATCH_BYTES = 8 << 20
+"""Batches that come together travel together up to this size: keeping one of them keeps the memory of all."""
 
 
 class Jagged(NamedTuple):
@@ -33,10 +33,10 @@ class Jagged(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A batch on its way to a device: leaves, the tensors that own their memory, the event after which it is there.
+    """A batch in transit to a device: leaves, the tensors that own their memory, the event after which it is there.
 
-    `direct` says that the device reads arrays of somebody else where they lie. Batches that travelled together share
-    the memory, the event, and the streams that are `told` of both.
+    `direct` says that the device reads arrays of another owner in place. Batches that travelled together share the
+    memory, the event, and the streams that are `told` of both.
     """
 
     structure: Structure
@@ -50,13 +50,13 @@ class Staged(NamedTuple):
 
 
 class Staging:
-    """Copies batches to CUDA devices, in turn; has a thread do so, `ahead` of them before they are asked for.
+    """Copy batches to CUDA devices, in turn, on a thread that runs `ahead` batches ahead.
 
-    They pass through page-locked buffers; a buffer is filled again only after the event behind its last copy. Large
-    ones go without: those made in memory of the pool, and views of an array which is read again and again, once that
-    memory itself is locked. Device memory is allocated on the copying stream and told of the consumer's
-    (`record_stream`), so that it is not reused while the consumer's kernels may read it. Small batches that come
-    together travel so: each is a tensor of its own, though its memory is part of theirs.
+    They pass through page-locked buffers; a buffer is filled again only after the event of its last copy. Large arrays
+    go without: those in memory of the pool, and views of an array that is read repeatedly, once that memory itself is
+    locked. Device memory is allocated on the copying stream and recorded on the consumer's (`record_stream`), so that
+    it is not reused while the consumer's kernels may read it. Small batches that come together travel together: each is
+    a separate tensor in shared memory.
     """
 
     name = "to_torch"
@@ -79,7 +79,7 @@ class Staging:
         self.ahead = ahead
 
     def meter(self) -> Meter:
-        """Of one device, that of its stream; of several, that of the host."""
+        """Return the meter of the device's stream, or of the host if there are several devices."""
         if len(self._devices) > 1:
             return Meter(watch=True)
         self._meter = DeviceMeter(self._devices[0])
@@ -97,10 +97,10 @@ class Staging:
         self._casts.of(structure)
 
     def convert(self, block: Block) -> Block:
-        """The rows of a block, on their way."""
+        """Return the rows of a block, on their way."""
         first = block.mark.ordinal
         wanted = self._casts.of(block.structure) if self._casts else [None] * len(block.columns)
-        together = block.rows > 1 and block.nbytes <= TOGETHER and len(self._devices) == 1
+        together = block.rows > 1 and block.nbytes <= MAX_JOINT_BATCH_BYTES and len(self._devices) == 1
         if together and block.columns and all(map(_numeric, block.columns)):
             return self._together(block, wanted)
         rows = zip(*(values(c) for c in block.columns), strict=True) if block.columns else [()] * block.rows
@@ -112,10 +112,10 @@ class Staging:
         return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
 
     def _together(self, block: Block, wanted: list[Any]) -> Block:
-        """The rows of a block in one go."""
+        """Return the rows of a block at once."""
         nbytes = block.nbytes // block.rows
         whole = self._staged(block.structure, tuple(block.columns), wanted, self._devices[0], nbytes)
-        # What `data` gives counts changes by itself: who writes to one batch has not changed the others for autograd.
+        # What `data` returns has its own version counter: writing to one batch does not change the others for autograd.
         leaves = [[row.data for row in leaf.unbind()] for leaf in whole.leaves]
         staged: Column = [whole._replace(leaves=list(row)) for row in zip(*leaves, strict=True)]
         return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
@@ -145,7 +145,7 @@ class Staging:
         return Staged(structure, leaves, owners, device, there, direct, nbytes, set())
 
     def _move(self, part: BufferPart, device: Any, *, locked: bool) -> Any:
-        """The array on the device, if it goes there from where it lies."""
+        """Return the array on the device, if it can go there directly."""
         if self._pin and not locked and not self._locked.holds(part.array):
             return None
         route = Route(part, self._casts)
@@ -154,7 +154,7 @@ class Staging:
         return route.receive(readable(part.array, part.path).to(route.travels_as).to(device, non_blocking=True))
 
     def deliver(self, staged: Staged) -> Any:
-        """Have the consumer's stream wait for the copy, not the program."""
+        """Let the consumer's stream wait for the copy, not the program."""
         current = self._current_stream(staged.device.index)
         if current not in staged.told:
             stream = self._cuda.current_stream(staged.device)
@@ -162,7 +162,7 @@ class Staging:
             for tensor in staged.owners:
                 tensor.record_stream(stream)
             staged.told.add(current)
-        if self._wait or staged.direct:  # who has a batch may write to the array that it came from
+        if self._wait or staged.direct:  # the consumer of a batch may write to the array that it came from
             staged.there.synchronize()
         if self._meter is not None:
             self._meter.note_delivery()
@@ -174,7 +174,7 @@ class Staging:
 
 
 def _parts(value: Any, wanted: Any, path: str) -> list[BufferPart]:
-    """The arrays of a component that go to the device."""
+    """Return the arrays of a component that go to the device."""
     if isinstance(value, Ragged):
         return [
             BufferPart(value.values, wanted, path),
@@ -184,7 +184,7 @@ def _parts(value: Any, wanted: Any, path: str) -> list[BufferPart]:
 
 
 def _leaf(value: Any, moved: Iterator[Any]) -> Any:
-    """A component: what has become of its arrays, or what stays on the host, as lists."""
+    """Return a component: what has become of its arrays, or what stays on the host, as lists."""
     if isinstance(value, Ragged):
         return Jagged(next(moved), next(moved))
     if _numeric(value):
@@ -197,13 +197,13 @@ def _numeric(value: Any) -> bool:
 
 
 def with_index(device: Any) -> Any:
-    """A device with its number, which is that of the current one if it has none."""
+    """Return a device with its number, which is that of the current one if it has none."""
     torch = framework("torch", "to_torch")
     return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
 def page_locks(device: Any) -> Locked:
-    """Arrays locked for all devices, with the help of the context of one."""
+    """Return arrays locked for all devices, with the help of the context of one."""
     cuda, device = framework("torch", "to_torch").cuda, with_index(device)
 
     def lock(address: int, nbytes: int) -> bool:
@@ -219,4 +219,4 @@ def page_locks(device: Any) -> Locked:
 
 
 _pools: WeakValueDictionary[str, LockedPool] = WeakValueDictionary()
-"""The one there is, as long as somebody uses it."""
+"""The only one, as long as it is used."""

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from headrace.adapters.feed import framework
-from headrace.execute.starvation import Meter
+from headrace.core.frameworks import framework
+from headrace.execute.stages.starvation import Meter
 
-EVERY = 8
-"""After the first few, one batch in so many is timed: events cost as much as a small kernel."""
+TIMED_EVERY = 8
+"""After the first few, one batch in this many is timed: events cost as much as a small kernel."""
 
 
 class DeviceMeter(Meter):
@@ -30,23 +30,23 @@ class DeviceMeter(Meter):
         self._wanted: Any = None
 
     def begin_wait(self) -> None:
-        """The consumer has queued all it had to do with the last batch."""
+        """Note that the consumer has queued all its work on the last batch."""
         if self._last is not None:
             self._wanted = self._event()
 
     def end_wait(self, stats: Callable[[], dict[str, Any]]) -> None:
-        """The batch is delivered next."""
+        """Note that the batch is delivered next."""
         self._stats = stats
 
     def note_delivery(self) -> None:
-        """The consumer's stream goes on with the batch here."""
+        """Note that the consumer's stream continues with the batch."""
         self._batches += 1
         if self._last is not None:
             given = self._event()
             self._pending.append((self._last, self._wanted or given, given))
             self._last = self._wanted = None
             self._count()
-        if self._batches <= 2 * EVERY or self._batches % EVERY == 0:
+        if self._batches <= 2 * TIMED_EVERY or self._batches % TIMED_EVERY == 0:
             self._last = self._event()
 
     def _event(self) -> Any:
@@ -59,7 +59,7 @@ class DeviceMeter(Meter):
             last, wanted, given = self._pending.popleft()
             assert self._stats is not None
             waited, computed = wanted.elapsed_time(given), last.elapsed_time(wanted)
-            scale = 1e6 if self._batches <= 2 * EVERY else 1e6 * EVERY
+            scale = 1e6 if self._batches <= 2 * TIMED_EVERY else 1e6 * TIMED_EVERY
             self.add(int(waited * scale), int(computed * scale), self._stats)
 
     def report(self) -> dict[str, float]:

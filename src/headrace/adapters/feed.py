@@ -1,10 +1,9 @@
-"""What all adapters share: a dataset as an iterable of a framework's own arrays, measured, saved and resumed."""
+"""The base of all adapters: a dataset as an iterable of a framework's arrays, measured, saved and resumed."""
 
 from __future__ import annotations
 
-import importlib
-import weakref
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Iterator as PythonIterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,20 +11,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from headrace import _native
-from headrace.block import Block, Failure, Item
+from headrace.columns.block import Block, Failure, Item
+from headrace.core.closer import Closer
+from headrace.distribute.distribute import Distribute
+from headrace.distribute.mixtures import adopted
 from headrace.execute import state as states
 from headrace.execute.context import Context
-from headrace.execute.parallel import read_ahead
 from headrace.execute.registry import opens
-from headrace.execute.starvation import Meter
+from headrace.execute.stages.autotune import Tuning
+from headrace.execute.stages.parallel import read_ahead
+from headrace.execute.stages.starvation import Meter
+from headrace.execute.stages.workers import Task
 from headrace.execute.stats import Stats
 from headrace.execute.stream import END, Made, Source, Stream
-from headrace.execute.workers import Task
 from headrace.iterator import Epochs, Iterator, Refused, Undelivered
-from headrace.ops.even_shard import EvenShard
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.shard import Shard
-from headrace.ops.unchanged_rows import PassThrough
+from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.plan.explain import summary
 from headrace.plan.marks import At
 from headrace.plan.node import Ahead, Node, user_site
@@ -33,52 +35,40 @@ from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.observe.verdict import Verdict
 
 
-def framework(name: str, wanted_by: str) -> Any:
-    """Import a framework, or say which extra brings it."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != name.partition(".")[0]:
-            raise
-        extra = name.partition(".")[0]
-        raise ModuleNotFoundError(
-            f"{wanted_by} needs {extra}, which is not installed: pip install 'headrace[{extra}]'", name=error.name
-        ) from None
-
-
-LOTS = 8
-"""So many elements that another process has ready are taken over at a time, if it was not said how many it may have."""
+ELEMENTS_PER_TAKE = 8
+"""How many ready elements of another process are taken at a time, unless the prefetch gives a number."""
 
 
 class Target(Protocol):
-    """Where elements go. One target serves one pass."""
+    """The destination of elements. One target serves one pass."""
 
     name: str
     ahead: int
-    """How many elements a thread has ready; 0 makes each when it is asked for."""
+    """How many elements a thread has ready; 0 makes each on request."""
     copies: bool
-    """Whether nothing that was converted needs the arrays any more that it was made of."""
+    """Whether converted elements no longer need the arrays they were made from."""
 
     def meter(self) -> Meter:
-        """What counts the consumer's waiting."""
+        """Return the meter of the consumer's waiting."""
 
     def check(self, structure: Structure) -> None:
-        """Refuse elements of a structure that does not fit what was asked for."""
+        """Refuse elements of a structure that does not fit what was requested."""
 
     def convert(self, block: Block) -> Block:
-        """The elements as the framework wants them."""
+        """Convert the elements for the framework."""
 
     def deliver(self, element: Any) -> Any:
-        """What the consumer gets, on its own thread."""
+        """Return what the consumer gets, on its own thread."""
 
     def close(self) -> None:
-        """Let go of buffers."""
+        """Free the buffers."""
 
 
 class PlainTarget:
-    """A target that gives elements as they are; a subclass says what it does besides."""
+    """A target that passes elements on unchanged; subclasses add to it."""
 
     name = "feed"
     copies = False
@@ -94,7 +84,7 @@ class PlainTarget:
         """Any will do."""
 
     def convert(self, block: Block) -> Block:
-        """The same rows."""
+        """Return the same rows."""
         return block
 
     def deliver(self, element: Any) -> Any:
@@ -106,7 +96,9 @@ class PlainTarget:
 
 
 def _without_prefetch(node: Node) -> Node:
-    """What a prefetch of any depth reads: where a thread converts ahead, another one before it only passes rows on."""
+    """Return the input of a prefetch of any depth: if a thread converts ahead, another one before it only passes rows
+    on.
+    """
     while isinstance(node, Prefetch) and node.mode == "thread" and node.buffer_size is None:
         node = node.input
     return node
@@ -126,10 +118,12 @@ class Adapted(PassThrough):
 
     @property
     def ahead(self) -> Ahead:
-        return Ahead.RUNS  # or its target wants every element to be made when it is asked for
+        return Ahead.RUNS  # or its target wants every element to be made on request
 
     def convert(self, item: Item) -> list[Item]:
-        """An item with its rows converted, failures in the places of those that cannot be; a failure stays one."""
+        """Return an item with its rows converted, failures in the places of those that cannot be; a failure
+        stays one.
+        """
         if isinstance(item, Failure):
             return [item]
         self.target.check(item.structure)
@@ -145,15 +139,15 @@ class Adapted(PassThrough):
 
 @opens(Adapted)
 def open_adapted(node: Adapted, ctx: Context, at: At) -> Stream:
-    """Rows converted on a thread, or when they are asked for.
+    """Open rows that are converted on a thread, or on request.
 
-    Those that another process makes are there when they are asked for: a thread would take Python's lock from the
-    consumer to convert a few, and is started only where that is seen to help.
+    Rows of another process are ready when they are requested: a thread would take the GIL from the consumer to convert
+    a few, and is started only if that is measured to help.
     """
     ahead, tuned, lots = node.target.ahead, None, 1
     rows = _without_prefetch(node.input) if ahead else node.input
     if isinstance(rows, Prefetch) and rows.mode == "process":
-        tuned, lots = "hand-over", rows.buffer_size or LOTS
+        tuned, lots = "hand-over", rows.buffer_size or ELEMENTS_PER_TAKE
         rows = replace(rows, lent=node.target.copies)
     if ahead:
         return read_ahead(ctx, rows, at.inputs, rows=ahead, task=Task(node.convert, lots=lots), if_it_helps=tuned)
@@ -161,7 +155,7 @@ def open_adapted(node: Adapted, ctx: Context, at: At) -> Stream:
 
 
 class AdaptedStream(Stream):
-    """Converts what it is asked for, when it is asked."""
+    """Convert elements on request."""
 
     def __init__(self, node: Adapted, rows: Source) -> None:
         self._node = node
@@ -178,38 +172,51 @@ class AdaptedStream(Stream):
 class Feed:
     """A dataset on its way to a trainer: can be iterated again and again, an epoch each time, and saved.
 
-    `state_dict()` is the place of the newest pass: what the trainer has received, whatever is staged ahead.
+    `state_dict()` is the position of the newest pass: what the trainer has received, regardless of staged elements.
     """
 
     def __init__(self, dataset: Dataset, part: tuple[int, int] | None = None) -> None:
         self._dataset = dataset
         self._site = user_site()
-        node = dataset._node
-        if part is not None and part[0] > 1 and states.process_of(node) is None:
-            states.require_seeds(node, "several processes share this dataset")
-            node = EvenShard(node, *part, site=self._site)
-        self._node: Node = node
+        self._node: Node = dataset._node
+        self._take_share(part)
         self._newest: Iterator | None = None
         self._resume: dict[str, Any] | None = None
 
+    def _take_share(self, part: tuple[int, int] | None) -> None:
+        """Read every n-th element, if (n, index) says that several processes share the dataset.
+
+        A state then holds where all of them stand: that of one process is valid for all, in any number.
+        """
+        node = self._dataset._node
+        if part is None or part[0] == 1 or states.process_of(node) is not None:
+            return
+        states.require_seeds(node, "several processes share this dataset")
+        self._deal(*part)
+
+    def _deal(self, readers: int, index: int) -> None:
+        self._node = Distribute(self._dataset._node, index, readers, None, "drop", site=self._site)
+
     def make_target(self) -> Target:
-        """Where the elements of one pass go."""
+        """Return the target of one pass."""
         raise NotImplementedError
 
     def _begin(self) -> tuple[Node, Epochs]:
-        """The plan of a new pass, and the home of its epoch."""
+        """Return the plan of a new pass, and the home of its epoch."""
         return self._node, self._dataset._epochs
 
     def _alone(self) -> bool:
-        """Whether nobody else reads a share of the same epoch, so that at its end the next one may begin."""
+        """Return whether no other reader has a share of the same epoch, so that at its end the next one may begin."""
         return True
 
     def _check_place_is_known(self) -> None:
-        """Refuse to say where the newest pass stands if another process makes it."""
+        """Raise if the newest pass runs in another process, which alone knows its position."""
 
     def __iter__(self) -> FeedIterator:
         target = self.make_target()
         node, epochs = self._begin()
+        if self._resume is None and self._newest is not None and self._newest.is_untouched and self._alone():
+            self._resume = self._newest.state()  # a trainer only looked whether this can be iterated over
         plan = Adapted(node, target=target, site=self._site)
         state, self._resume = self._resume, None
         if state is not None and state["over"] and self._alone():
@@ -229,11 +236,18 @@ class Feed:
         return True
 
     def stats(self) -> Stats:
-        """The `stats()` of the newest pass."""
+        """Return the `stats()` of the newest pass."""
         return Stats(stages=[]) if self._newest is None else self._newest.stats()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the newest pass stands, behind the last batch that it gave; before the first pass, the start."""
+        """Return the position after the last batch that the newest pass gave; before the first pass, the start.
+
+        The dict has one string under one key, whatever the position: checkpoints that load by a template
+        (torch.distributed.checkpoint) can hold it.
+        """
+        return states.packed(self._state())
+
+    def _state(self) -> dict[str, Any]:
         self._check_place_is_known()
         if self._resume is not None:
             return self._resume
@@ -243,16 +257,30 @@ class Feed:
         return self._newest.state()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Have the next pass go on where `state_dict()` was taken; at the end of an epoch, with the next epoch."""
-        states.check(state_dict, self._begin()[0])
-        self._resume = state_dict
+        """Let the next pass continue where `state_dict()` was taken; at the end of an epoch, with the next epoch."""
+        state = states.opened(state_dict)
+        states.check_form(state)
+        if state.get("process") is not None and states.process_of(self._node) is None:
+            self._deal(1, 0)  # several processes shared it then
+        known, plan, _ = adopted(state, self._begin()[0])
+        states.check(known, plan)
+        self._resume = state
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next pass be at least epoch `epoch`, as trainers ask that skip batches to resume.
+
+        A pass that continues from a state keeps the state's epoch. Epochs that have begun do not come again.
+        """
+        epochs = self._dataset._epochs
+        if self._resume is None and epochs.next < epoch:
+            epochs.skip_to(epoch)
 
     def __repr__(self) -> str:
         return summary(type(self).__name__, self._dataset._node)
 
 
 def _hand_over(deliver: Callable[[Any], Any], element: Any) -> Any:
-    """What the consumer gets for an element; the errors of a device are not the element's."""
+    """Return what the consumer gets for an element; the errors of a device are not the element's."""
     try:
         return deliver(element)
     except Refused:
@@ -266,7 +294,7 @@ class FeedIterator(_native.Forward, PythonIterator[Any]):
 
     def __init__(self, iterator: Iterator, target: Target) -> None:
         self._iterator = self._source = iterator
-        self._finalizer = weakref.finalize(self, _let_go, iterator, target)
+        self._finalizer = Closer(partial(_let_go, iterator, target))
 
     def __repr__(self) -> str:
         return repr(self._iterator)
@@ -275,19 +303,59 @@ class FeedIterator(_native.Forward, PythonIterator[Any]):
         return self
 
     def stats(self) -> Stats:
-        """What each stage has done, and under "starvation" how long the consumer waited and computed."""
+        """Return what each stage has done, and under "starvation" how long the consumer waited and computed."""
         return self._iterator.stats()
 
+    def tuning(self) -> Tuning:
+        """What AUTOTUNE has chosen so far, stage by stage, and why; see `hr.Iterator.tuning`."""
+        return self._iterator.tuning()
+
+    def why_slow(self) -> Verdict:
+        """What limits this pass, from what its stages have counted so far; see `hr.Iterator.why_slow`."""
+        return self._iterator.why_slow()
+
+    def record(self, interval_seconds: float = 0.1) -> None:
+        """Record a timeline of this pass from now on; see `hr.Iterator.record`."""
+        self._iterator.record(interval_seconds)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        align_with: str | os.PathLike[str] | None = None,
+        ranks: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Write what this pass has done so far; see `hr.Iterator.report`."""
+        self._iterator.report(path, align_with=align_with, ranks=ranks)
+
+    def _repr_html_(self) -> str:
+        return self._iterator._repr_html_()
+
     def state(self) -> dict[str, Any]:
-        """The place behind the last element that was given; what is staged ahead counts as not yet read."""
+        """Return the position after the last element that was given; elements staged ahead count as unread."""
         return self._iterator.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go to a place that `state()` gave."""
         self._iterator.restore(state)
 
-    state_dict = state
+    def set_weights(self, weights: Mapping[str, float], *, mixture: int = 0) -> None:
+        """Change the weights of `hr.mix` from the next element on: see `Iterator.set_weights`."""
+        self._iterator.set_weights(weights, mixture=mixture)
+
+    def mixture_report(self, *, mixture: int = 0) -> dict[str, dict[str, Any]]:
+        """Say how many rows of each source of a mixture came so far: see `Iterator.mixture_report`."""
+        return self._iterator.mixture_report(mixture=mixture)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position as `Feed.state_dict` does: one string under one key."""
+        return states.packed(self.state())
+
     load_state_dict = restore
+
+    def exclude(self, steps: Iterable[int]) -> None:
+        """Leave out elements that this pass has not delivered yet; see `hr.Iterator.exclude`."""
+        self._iterator.exclude(steps)
 
     def close(self) -> None:
         """End the pass and free all it holds."""
@@ -309,5 +377,5 @@ def _let_go(iterator: Iterator, target: Target) -> None:
 
 
 def worker_part(node: Node, worker: int, workers: int, site: str) -> Node:
-    """Every `workers`-th element."""
+    """Return every `workers`-th element."""
     return node if workers == 1 else Shard(node, workers, worker, site=site)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.adapters.feed import Feed, Target, framework
-from headrace.block import Block
+from headrace.adapters.feed import Feed, Target
 from headrace.columns import values
-from headrace.execute.starvation import Meter
+from headrace.columns.block import Block
+from headrace.core.frameworks import framework
+from headrace.core.ragged import Ragged
+from headrace.execute.stages.starvation import Meter
 from headrace.plan.structure import Structure, flatten
 from headrace.plan.widening import warn_of_float64
-from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -27,7 +28,7 @@ def to_jax(
     prefetch: int | None = None,
     shard: bool | tuple[int, int] = True,
 ) -> Feed:
-    """The elements as JAX arrays, put on their device by a thread `prefetch` (2; on the CPU 0) elements ahead.
+    """Return the elements as JAX arrays, copied to their device ahead of the consumer.
 
     - `device`: a `jax.Device`; None is JAX's default device.
     - `sharding`: a `jax.sharding.Sharding` for all components, or one for each, in the structure of an element. Each
@@ -35,9 +36,15 @@ def to_jax(
     - `shard`: with several JAX processes each reads its own share of the elements, every n-th, and all as many. False
       reads everything in every process, for datasets that were sharded before; (count, index) names the share.
 
-    Arrays that headrace made are handed over without a copy where JAX can use their memory; those that share memory
+    Arrays that headrace made are handed over without a copy if JAX can use their memory; those that share memory
     with something else are copied. Unless `jax_enable_x64` is on, JAX keeps 64-bit numbers in 32 bits. Text and objects
     come as lists. `state_dict()` and `load_state_dict()` save and resume exactly.
+
+    Args:
+        device: Device to put the arrays on.
+        sharding: A `jax.sharding.Sharding` for the arrays.
+        prefetch: Number of elements to prepare ahead. Default: 2 on an accelerator, 0 on the CPU.
+        shard: True divides the elements among the processes of the framework; (count, index) chooses a share.
 
     >>> feed = hr.Dataset.from_tensor_slices(np.arange(6.0, dtype=np.float32)).batch(4).to_jax()
     >>> [batch.shape for batch in feed]
@@ -99,7 +106,7 @@ class Arrays:
         self._places(structure)
 
     def convert(self, block: Block) -> Block:
-        """Columns of JAX arrays."""
+        """Return columns of JAX arrays."""
         places = self._places(block.structure)
         with self._jax.default_device(self._default):
             columns: Any = [
@@ -109,7 +116,7 @@ class Arrays:
         return Block(block.structure, columns, block.rows)
 
     def _places(self, structure: Structure) -> list[Any]:
-        """The sharding of each component."""
+        """Return the sharding of each component."""
         if self._shardings is None:
             return [None] * structure.leaves
         given, shardings = self._shardings
@@ -149,8 +156,8 @@ class Arrays:
 
 
 def _own(array: NDArray[Any]) -> NDArray[Any]:
-    """The array, or a copy where somebody else has its memory: on the CPU, JAX goes on using what it gets.
+    """Return the array, or a copy if its memory is shared: on the CPU, JAX keeps using what it gets.
 
-    (`may_alias=False` does not keep it from that where the memory happens to be aligned.)
+    (`may_alias=False` does not prevent that if the memory happens to be aligned.)
     """
     return array if array.flags.writeable else array.copy()

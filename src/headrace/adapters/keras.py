@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 import warnings
@@ -14,9 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.adapters.feed import Feed, FeedIterator, framework
+from headrace.adapters.feed import Feed, FeedIterator
 from headrace.adapters.numpy import NumpyFeed
+from headrace.core.frameworks import framework
+from headrace.errors import StateError
+from headrace.execute.state import packed
 from headrace.execute.stats import Stats
+from headrace.iterator import Epochs, Settings
+from headrace.iterator import Iterator as PassIterator
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import Structure, flatten
@@ -27,27 +33,52 @@ if TYPE_CHECKING:
 
 
 def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, prefetch: int | None = None) -> Any:
-    """What `model.fit(ds.to_keras(), validation_data=val.to_keras(), epochs=3)` takes; `evaluate` and `predict` too.
+    """Return an object that `model.fit`, `evaluate` and `predict` of Keras accept.
 
-    Elements are batches: `x`, `(x, y)` or `(x, y, sample_weight)`, where `x` may be a dict of named inputs. The
-    progress bar knows the length of an epoch where `len(ds)` is known (where it is not, Keras says at the end of the
-    first epoch that the data ran out); an infinite dataset needs `steps_per_epoch`, or is refused. With the torch
-    backend on a GPU batches are there `prefetch` (2) ahead; with JAX, Keras itself sees to it.
+    Elements are batches: `x`, `(x, y)` or `(x, y, sample_weight)`, and `x` may be a dict of named inputs. The progress
+    bar knows the length of an epoch if `len(ds)` is known (if not, Keras warns at the end of the first epoch that the
+    data ran out); an infinite dataset without `steps_per_epoch` is an error. With the torch backend on a GPU batches
+    are copied `prefetch` (2) ahead; with JAX, Keras does this itself.
 
     Keras hands `fit(class_weight=…)` only to its own kinds of data: give it here instead. There, it is an error.
+
+    `state_dict()` and `load_state_dict()` save and resume behind the last batch that the model was given. A
+    preprocessing layer learns from it, too: `layer.adapt(ds.to_keras())` reads the inputs of one epoch.
+    Args:
+        class_weight: Weight of each class in the loss.
+        prefetch: Number of elements to prepare ahead. Default: 2 on an accelerator, 0 on the CPU.
 
     >>> ds = hr.Dataset.from_tensor_slices((np.zeros((5, 2), np.float32), [0, 1, 0, 1, 0])).batch(2)
     >>> ds.to_keras(class_weight={0: 1.0, 1: 3.0}).num_batches
     3
     """
-    framework("keras", "to_keras")
+    import_keras()
     warn_of_float64(self._node, "to_keras")
     batches = self if class_weight is None else _with_weights(self, class_weight)
     return _adapter_class()(_check_elements(batches), prefetch)
 
 
+BACKENDS = ("jax", "torch", "tensorflow")
+
+
+def import_keras() -> Any:
+    """Import Keras, or say which backend is missing and which are there."""
+    try:
+        return framework("keras", "to_keras")
+    except ModuleNotFoundError as error:
+        if error.name not in BACKENDS:
+            raise
+        there = [name for name in BACKENDS if importlib.util.find_spec(name) is not None]
+        remedy = f'os.environ["KERAS_BACKEND"] = "{there[0]}"' if there else "pip install jax, torch or tensorflow, and"
+        raise ModuleNotFoundError(
+            f"to_keras: Keras wants the backend {error.name}, which is not installed "
+            f"(installed: {', '.join(there) or 'none'}): {remedy} before the first import of keras",
+            name=error.name,
+        ) from None
+
+
 def _with_weights(batches: Dataset, class_weight: Mapping[int, float]) -> Dataset:
-    """With the weights of their rows; where shapes are known they stay so, since models are built by them."""
+    """Add the weights of rows; known shapes stay known, because models are built from them."""
     spec = batches._node.spec
     pair = batches.element_spec if spec.known and not batches._node.tentative else None
     signature = None
@@ -83,12 +114,17 @@ def _check_elements(batches: Dataset) -> Dataset:
             f"to_keras takes batches x, (x, y) or (x, y, sample_weight), not tuples of {len(structure.children)}: "
             "several inputs go into a dict or a tuple of their own, as ((a, b), y)"
         )
+    if any(isinstance(leaf, TensorSpec) and leaf.shape == () for leaf in spec.leaves):
+        raise ValueError(
+            f"to_keras takes batches, and these elements have a component without a batch axis ({spec}): "
+            "write ds.batch(32).to_keras()"
+        )
     return batches
 
 
 @cache
 def _adapter_class() -> type[Any]:
-    """The class, made where keras is imported. Keras takes any DataAdapter as it is."""
+    """Return the class, created once keras is imported. Keras takes any DataAdapter as it is."""
     keras = framework("keras", "to_keras")
     base: Any = framework("keras.src.trainers.data_adapters.data_adapter", "to_keras").DataAdapter
     if not _arguments_are_seen():
@@ -99,7 +135,12 @@ def _adapter_class() -> type[Any]:
         )
 
     class KerasFeed(Passes, base):  # type: ignore[misc]
-        """A dataset as Keras reads it: each epoch a pass, begun when its first batch is asked for."""
+        """A dataset as Keras reads it: each epoch a pass, begun when its first batch is requested."""
+
+        def __iter__(self) -> Iterator[Any]:
+            """Yield the inputs of the first epoch: what `layer.adapt` of Keras reads. Training is not affected."""
+            for batch in PassIterator(self._dataset._node, Epochs(), Settings(frozen=True)):
+                yield batch[0] if isinstance(batch, tuple) else batch
 
         def get_numpy_iterator(self) -> Iterator[Any]:
             return self._batches()
@@ -110,7 +151,13 @@ def _adapter_class() -> type[Any]:
             tf = framework("tensorflow", "to_keras on the tensorflow backend")
             structure, specs = flatten(self._dataset.element_spec)
             signature = structure.around(tf.TensorSpec(s.shape, s.dtype) for s in specs)
-            return tf.data.Dataset.from_generator(self._batches, output_signature=standard(signature))
+            batches = tf.data.Dataset.from_generator(self._batches, output_signature=standard(signature))
+            return _read_directly(tf, batches.with_options(without_read_ahead(tf)), self)
+
+        def _ahead_of_model(self) -> str | None:
+            if keras.backend.backend() == "jax" and framework("jax", "to_keras").default_backend() != "cpu":
+                return "Keras on JAX with an accelerator"
+            return super()._ahead_of_model()
 
         def _make_feed(self) -> Feed:
             if keras.backend.backend() == "torch":
@@ -120,8 +167,46 @@ def _adapter_class() -> type[Any]:
     return KerasFeed
 
 
+def without_read_ahead(tf: Any) -> Any:
+    """Return options with which tf.data asks for a batch only when the model does: so the state counts what it got.
+
+    tf.data would add a prefetch of its own at the end. headrace reads ahead instead, and knows what was given out.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.inject_prefetch = False
+    return options
+
+
+def _read_directly(tf: Any, batches: Any, passes: Passes) -> Any:
+    """Return the same tf.data.Dataset, which notes in `passes` that the model itself reads it.
+
+    A `tf.distribute` strategy builds a pipeline of its own over it instead, with buffers for each device.
+    """
+
+    class Direct(tf.data.Dataset):  # type: ignore[misc]
+        """A dataset that knows when it is iterated over as it is."""
+
+        def __init__(self) -> None:
+            super().__init__(tf.data.experimental.to_variant(batches))
+
+        def _inputs(self) -> list[Any]:
+            return [batches]
+
+        @property
+        def element_spec(self) -> Any:
+            return batches.element_spec
+
+        def __iter__(self) -> Any:
+            passes._through_strategy = False
+            return iter(batches)
+
+    passes._through_strategy = True  # until the model reads it directly
+    return Direct()
+
+
 def _arguments_are_seen() -> bool:
-    """Whether this version of Keras begins a fit as `refuse_what_keras_ignores` expects."""
+    """Return whether this version of Keras begins a fit as `refuse_what_keras_ignores` expects."""
     try:
         begin = importlib.import_module("keras.src.trainers.epoch_iterator").EpochIterator.__init__
     except (ImportError, AttributeError):
@@ -129,8 +214,8 @@ def _arguments_are_seen() -> bool:
     return {"class_weight", "y", "sample_weight", "steps_per_epoch"} <= set(inspect.signature(begin).parameters)
 
 
-LOOKED_AT = 2
-"""Keras takes a batch or two to learn their shapes, and then begins anew."""
+MAX_PEEKED_BATCHES = 2
+"""Keras takes a batch or two to learn their shapes, and then begins again."""
 
 
 class Passes:
@@ -145,6 +230,7 @@ class Passes:
         self._prefetch = prefetch
         self._first = True
         self._begun: FirstPass | None = None
+        self._through_strategy = False
 
     def _make_feed(self) -> Feed:
         raise NotImplementedError
@@ -155,7 +241,7 @@ class Passes:
 
     @property
     def num_batches(self) -> int | None:
-        """The batches of an epoch, None where that is not known. Keras asks for it at the beginning of every fit."""
+        """Return the batches of an epoch, None if unknown. Keras reads it at the beginning of every fit."""
         refuse_what_keras_ignores(sys._getframe(1), infinite=self._feed._node.cardinality == INFINITE)
         return self._count
 
@@ -174,7 +260,7 @@ class Passes:
             fed = iter(self._feed)
         given: list[Any] = []
         for batch in fed:
-            first = first and len(given) < LOOKED_AT
+            first = first and len(given) < MAX_PEEKED_BATCHES
             if first:
                 given.append(standard(batch))
             self._begun = FirstPass(fed, given) if first else None
@@ -182,32 +268,51 @@ class Passes:
         self._begun = None
 
     def on_epoch_begin(self) -> None:
-        """A pass begins with its first batch."""
+        """Do nothing: a pass begins with its first batch."""
 
     def on_epoch_end(self) -> None:
-        """What has given a batch or two of many was looked at, and goes on as the first epoch."""
+        """Treat a pass that gave only a batch or two of many as a peek: it continues as the first epoch."""
         if self._begun is not None:
             self._begun.looked_at = len(self._begun.given) != self._count
 
     def stats(self) -> Stats:
-        """What each stage has done in the newest pass, and under "starvation" how long Keras waited and computed."""
+        """Return what each stage has done in the newest pass, and under "starvation" how long Keras waited and
+        computed.
+        """
         return self._feed.stats()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the newest pass stands."""
-        return self._feed.state_dict()
+        """Return the position behind the last batch that the model was given.
+
+        Raises:
+            StateError: if Keras reads batches ahead of the model: under a `tf.distribute` strategy, and within an
+                epoch with JAX on an accelerator.
+        """
+        state = self._feed._state()
+        ahead = self._ahead_of_model()
+        if ahead is not None and self._feed._newest is not None and not state["over"]:
+            raise StateError(
+                f"{ahead} reads batches ahead of the model, so the number that the model was given is not known: save "
+                "at the end of an epoch, train on the torch backend (or on tensorflow without a strategy), or iterate "
+                "over ds.to_jax() in your own loop; there a state is exact at every step"
+            )
+        return packed(state)
+
+    def _ahead_of_model(self) -> str | None:
+        """Return what reads batches ahead of the model, None if nothing does."""
+        return "the tf.distribute strategy" if self._through_strategy else None
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Have the next pass go on where `state_dict()` was taken."""
+        """Let the next pass continue where `state_dict()` was taken."""
         self._feed.load_state_dict(state_dict)
         self._begun = None
 
 
 def refuse_what_keras_ignores(frame: FrameType | None, *, infinite: bool) -> None:
-    """Raise where `fit`, `evaluate` or `predict` was given what it does not hand on to a DataAdapter.
+    """Raise if `fit`, `evaluate` or `predict` got arguments that it does not pass on to a DataAdapter.
 
-    Keras tells an adapter nothing of its arguments, and would train without the weights, or for ever. They stand in the
-    frame that asks.
+    Keras tells an adapter nothing about its arguments, and would train without the weights, or forever. They are read
+    from the calling frame.
     """
     while frame is not None and not (frame.f_code.co_name == "__init__" and "class_weight" in frame.f_locals):
         if not str(frame.f_globals.get("__name__")).startswith("keras."):
@@ -236,5 +341,5 @@ class FirstPass:
 
 
 def standard(batch: Any) -> Any:
-    """What Keras takes apart into inputs, targets and weights: a tuple, or a dict of inputs."""
+    """Return what Keras takes apart into inputs, targets and weights: a tuple, or a dict of inputs."""
     return batch if isinstance(batch, tuple | Mapping) else (batch,)

@@ -1,4 +1,4 @@
-"""Memory page-locked where batches lie: a device reads it without a copy in between."""
+"""Page-lock memory in place: a device reads it without an intermediate copy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.core.ragged import address_of
 from headrace.execute.budget import free_memory
-from headrace.ragged import address_of
 
-LEAST_BYTES = 16 << 20
+MIN_LOCKED_BYTES = 16 << 20
 """Smaller arrays are not worth it."""
-SHARE = 4
+MEMORY_FRACTION = 4
 """At most this part of the free memory is locked: what is locked cannot give way to anything."""
 
 LEAST_KERNEL = (5, 10)
@@ -27,16 +27,16 @@ LEAST_KERNEL = (5, 10)
 
 Array = NDArray[Any]
 LockMemory = Callable[[int, int], bool]
-"""Page-locks so many bytes at an address; False if that cannot be."""
+"""A function that page-locks bytes at an address; False if that is impossible."""
 UnlockMemory = Callable[[int], None]
 
 
 class Locked:
-    """Which arrays that batches are views of a device may read directly; `pool` says so of batches in its memory.
+    """Which arrays behind batches a device may read directly; `pool` decides for batches in its memory.
 
-    To lock memory costs as much as copying it about ten times, so an array is locked when all of it has been copied
-    once and it is wanted again. That happens on a thread of its own; meanwhile batches are copied as before. An array
-    stays locked, and alive, as long as this object does.
+    Locking memory costs as much as copying it about ten times, so an array is locked when all of it has been copied
+    once and it is used again. That happens on a separate thread; meanwhile batches are copied as before. An array stays
+    locked, and alive, as long as this object does.
     """
 
     def __init__(self, lock: LockMemory, unlock: UnlockMemory, pool: LockedPool) -> None:
@@ -48,11 +48,11 @@ class Locked:
         weakref.finalize(self, _unlock_all, self._owners, self._reading).atexit = False
 
     def holds(self, array: Array) -> bool:
-        """Whether an array, all of which is about to be copied, lies in locked memory."""
+        """Return whether an array, all of which is about to be copied, is in locked memory."""
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base
-        if root.nbytes < LEAST_BYTES or not root.flags.owndata or not array.flags.c_contiguous:
+        if root.nbytes < MIN_LOCKED_BYTES or not root.flags.owndata or not array.flags.c_contiguous:
             return False
         with self._mutex:
             owner = self._owners.get(id(root)) or self._new(root)
@@ -70,7 +70,7 @@ class Locked:
         return owner
 
     def read(self, device: Any, done: Any) -> None:
-        """A device reads locked memory until the event `done`."""
+        """Note that a device reads locked memory until the event `done`."""
         self._reading[device] = done
 
 
@@ -82,10 +82,10 @@ def _unlock_all(owners: dict[int, Owner], reading: dict[Any, Any]) -> None:
 
 
 class LockedPool:
-    """Which mappings of the pool a device may read directly: batches come to lie in the same few again and again.
+    """Which mappings of the pool a device may read directly: batches reuse the same few mappings.
 
-    One is locked when a batch is to be copied from it for the second time. It stays so while the pool has a use for it,
-    and this object lives. A batch must stay until the device has read it: then its memory is used for another.
+    One is locked when a batch is to be copied from it for the second time. It stays so while the pool uses it, and this
+    object lives. A batch must stay alive until the device has read it: then its memory is reused.
     """
 
     def __init__(self, lock: LockMemory, unlock: UnlockMemory) -> None:
@@ -96,7 +96,7 @@ class LockedPool:
         weakref.finalize(self, _unlock_all, self._owners, {}).atexit = False
 
     def holds(self, array: Array) -> bool:
-        """Whether an array, which is about to be copied, lies in locked memory of the pool."""
+        """Return whether an array, which is about to be copied, is in locked memory of the pool."""
         if not self._safe or not array.nbytes or not array.flags.c_contiguous:
             return False
         found = _native.pool_mapping(address_of(array))
@@ -133,7 +133,7 @@ def _unlock_mapping(unlock: UnlockMemory, start: int) -> None:
 
 
 def _is_room(owners: dict[int, Owner], nbytes: int) -> bool:
-    return sum(owner.nbytes for owner in list(owners.values())) + nbytes <= free_memory() // SHARE
+    return sum(owner.nbytes for owner in list(owners.values())) + nbytes <= free_memory() // MEMORY_FRACTION
 
 
 class Owner:
@@ -156,7 +156,7 @@ class Owner:
     def start(self, address: int, nbytes: int, kept: Array | None = None) -> None:
         """Lock memory, and keep what it belongs to alive from now on."""
         self._address, self.nbytes, self._kept = address, nbytes, kept
-        # On a thread of its own a failure leaves no error behind that CUDA would tell somebody else of.
+        # On a separate thread a failure leaves no CUDA error for other code.
         threading.Thread(target=self._run, name="headrace-page-lock", daemon=True).start()
 
     def _run(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.adapters.feed import Feed, PlainTarget, Target
-from headrace.block import Block
 from headrace.columns import read_only
-from headrace.execute.starvation import Meter
+from headrace.columns.block import Block
+from headrace.execute.stages.starvation import Meter
 from headrace.iterator import Iterator, Settings
 from headrace.plan.spec import DatasetSpec
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_numpy_iterator(self: Dataset) -> Iterator:
-    """An iterator whose arrays cannot be written to; `stats()["starvation"]` tells whether its consumer waits for data.
+    """Return an iterator over read-only arrays; its `stats()["starvation"]` shows how long the consumer waited.
 
     >>> next(hr.Dataset.range(4).batch(2).as_numpy_iterator()).flags.writeable
     False
@@ -54,5 +54,5 @@ class ReadOnly(PlainTarget):
     name = "to_keras"
 
     def convert(self, block: Block) -> Block:
-        """The same columns, read-only."""
+        """Return the same columns, read-only."""
         return Block(block.structure, [read_only(c) for c in block.columns], block.rows)

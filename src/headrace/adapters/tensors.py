@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.adapters.feed import framework
-from headrace.block import Block
 from headrace.columns import Column, values
-from headrace.execute.starvation import Meter
+from headrace.columns.block import Block
+from headrace.core.frameworks import framework
+from headrace.core.ragged import Ragged
+from headrace.execute.stages.starvation import Meter
 from headrace.plan.structure import Structure
-from headrace.ragged import Ragged
 
 
 class Casts:
-    """Which torch dtype a component gets: by its place in the element, else by its NumPy dtype, else its own."""
+    """The torch dtype of each component: by its path in the element, else by its NumPy dtype, else its own."""
 
     def __init__(self, wanted: Mapping[Any, Any]) -> None:
         self._places: dict[tuple[Any, ...], Any] = {}
@@ -33,7 +33,7 @@ class Casts:
         return bool(self._places or self._dtypes)
 
     def of(self, structure: Structure) -> list[Any]:
-        """The dtype asked for each leaf by its place, None where nothing was."""
+        """Return the dtype requested for each leaf by its path, None if there is none."""
         places = list(leaf_places(structure))
         for place in self._places:
             if place not in places:
@@ -43,19 +43,19 @@ class Casts:
         return [self._places.get(place) for place in places]
 
     def dtype(self, own: np.dtype[Any]) -> Any:
-        """The dtype asked for by NumPy dtype."""
+        """Return the dtype requested by NumPy dtype."""
         return self._dtypes.get(own)
 
 
 def leaf_places(structure: Structure, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where each leaf stands: the keys on the way to it."""
+    """Return the path of each leaf: the keys on the way to it."""
     if structure.kind is None:
         return [before]
     return [p for k, c in zip(structure.keys, structure.children, strict=True) for p in leaf_places(c, (*before, k))]
 
 
 class Unlocked:
-    """The memory of a read-only array, for somebody who will only read it and asks for a writable one."""
+    """The memory of a read-only array, for a consumer that requires a writable array but only reads it."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self._array = array
@@ -65,17 +65,17 @@ class Unlocked:
 
 
 def readable(array: NDArray[Any], path: str) -> Any:
-    """A tensor over the memory of an array, to be read only."""
+    """Return a tensor over the memory of an array, to be read only."""
     return over(array if array.flags.writeable else np.asarray(Unlocked(array)), path)
 
 
 def own_tensor(array: NDArray[Any], path: str) -> Any:
-    """A tensor of an array: over the same memory, if that is the array's own, else of a copy."""
+    """Return a tensor of an array: over the same memory, if that is the array's own, else of a copy."""
     return over(array if array.flags.writeable else array.copy(), path)
 
 
 def over(array: NDArray[Any], path: str) -> Any:
-    """A tensor over the memory of an array, where torch can have one."""
+    """Return a tensor over the memory of an array, if torch supports it."""
     from_numpy = sys.modules["torch"].from_numpy
     try:
         return from_numpy(array)
@@ -89,7 +89,7 @@ def over(array: NDArray[Any], path: str) -> Any:
 
 
 def nested_tensor(rows: Any, offsets: Any) -> Any:
-    """A jagged nested tensor."""
+    """Return a jagged nested tensor."""
     torch = framework("torch", "to_torch")
     return torch.nested.nested_tensor_from_jagged(rows, offsets)
 
@@ -122,7 +122,7 @@ class Tensors:
         self._casts.of(structure)
 
     def convert(self, block: Block) -> Block:
-        """Columns of tensors."""
+        """Return columns of tensors."""
         structure = block.structure
         wanted = self._casts.of(structure) if self._casts else [None] * len(block.columns)
         columns: list[Column] = [

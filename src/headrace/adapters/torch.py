@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.adapters.feed import Feed, FeedIterator, Target, framework, worker_part
+from headrace.adapters.accelerate import Prepared
+from headrace.adapters.feed import Feed, Target, worker_part
+from headrace.adapters.plain_loader import check_loader
 from headrace.adapters.tensors import Casts, Tensors
+from headrace.adapters.torch_feed import TorchFeed
+from headrace.core.frameworks import framework
 from headrace.errors import StateError
 from headrace.iterator import Epochs
 from headrace.plan.node import Node
@@ -18,7 +22,7 @@ from headrace.plan.widening import warn_of_float64
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-WORKERS = 1024
+MAX_WORKERS = 1024
 """The most workers that a DataLoader may have."""
 
 THE_WAY = (
@@ -36,30 +40,40 @@ def to_torch(
     prefetch: int | None = None,
     non_blocking: bool = True,
     shard: bool | tuple[int, int] = True,
-) -> Feed:
-    """The elements as PyTorch tensors: an iterable, and a `torch.utils.data.IterableDataset` as well.
+) -> TorchFeed:
+    """Return the elements as PyTorch tensors: an iterable that is also an `IterableDataset`.
 
-    On the CPU tensors take over the memory of the arrays; arrays that are read-only, since they share memory with
+    On the CPU tensors take over the memory of the arrays; arrays that are read-only, because they share memory with
     something else (the array given to `from_tensor_slices`, a cache), are copied, so that writing to a tensor changes
     nothing but the tensor. Text and objects come as lists, `hr.Ragged` as a nested tensor.
 
-    - `device`: with "cuda" a thread copies batches through page-locked buffers on a stream of its own, `prefetch` (2)
+    - `device`: with "cuda" a thread copies batches through page-locked buffers on a separate stream, `prefetch` (2)
       of them ahead; the stream that is current when a batch is taken waits for its copy, the program does not, unless
       `non_blocking=False`. Several devices get the batches in turn. Batches that are views of one large array (nothing
-      shuffles or maps its slices) are read by the device where they lie, from the second pass on: the array is
+      shuffles or maps its slices) are read by the device in place, from the second pass on: the array is
       page-locked as long as the result of `to_torch` or a pass over it lives. So are large batches of other datasets,
-      whose memory is used again and again.
-    - `dtypes`: what to cast, by component (`0`, `"image"`, `("x", 0)`) or by NumPy dtype,
+    whose memory is reused. - `dtypes`: what to cast, by component (`0`, `"image"`, `("x", 0)`) or by NumPy dtype,
       as in `{np.float64: torch.float32}`.
-    - `pin_memory`: page-locked buffers for copies to a GPU (the default there); without a device, tensors that lie in
-      page-locked memory.
-    - `shard`: where torch.distributed is initialised, each rank reads its own share of the elements, every
+    - `pin_memory`: page-locked buffers for copies to a GPU (the default there); without a device, tensors in
+    page-locked memory. - `shard`: if torch.distributed is initialized, each rank reads its own share of the elements,
+    every
       `world_size`-th, and all as many. False reads everything in every process, for datasets that were sharded before;
       (count, index) names the share. Workers of a `DataLoader(feed, batch_size=None, num_workers=4)` share what is
       left, and the loader gives it in order.
 
-    The n-th pass is the dataset's n-th epoch. `state_dict()` and `load_state_dict()` save and resume exactly; where
-    workers of a DataLoader read, only they know the place: then these are torchdata's `StatefulDataLoader`'s.
+    `accelerator.prepare(feed)` of Accelerate takes the feed as it is, on the accelerator's device, and `save_state` and
+    `load_state` save and restore its position.
+
+    The n-th pass is the dataset's n-th epoch. `state_dict()` and `load_state_dict()` save and resume exactly; if
+    workers of a DataLoader read, only they know the position: then use those of torchdata's `StatefulDataLoader`.
+
+    Args:
+        device: Device to put the arrays on.
+        dtypes: Data types to convert to, by component or by NumPy dtype.
+        pin_memory: Whether to use page-locked memory. Default: if the device is a GPU.
+        prefetch: Number of elements to prepare ahead. Default: 2 on an accelerator, 0 on the CPU.
+        non_blocking: Whether copies to the device overlap with computation.
+        shard: True divides the elements among the processes of the framework; (count, index) chooses a share.
 
     >>> ds = hr.Dataset.from_tensor_slices((np.zeros((5, 2), np.float32), [1, 2, 3, 4, 5])).shuffle(5, seed=1).batch(2)
     >>> for images, labels in ds.to_torch():
@@ -72,13 +86,30 @@ def to_torch(
     devices = [torch.device("cpu" if d is None else d) for d in (device if _several(device) else [device])]
     if not devices:
         raise ValueError("to_torch: give at least one device, or None for the CPU")
+    check_devices(torch, devices)
     if not dtypes:
         warn_of_float64(self._node, "to_torch")
     options = Placement(tuple(devices), Casts(dtypes or {}), pin_memory, prefetch, non_blocking)
-    counters = torch.zeros(WORKERS, dtype=torch.int64).share_memory_()
+    counters = torch.zeros(MAX_WORKERS, dtype=torch.int64).share_memory_()
     part = _rank(torch) if shard is True else shard or None
-    feed: Feed = _feed_class()(self, options, part, counters)
+    feed: TorchFeed = _feed_class()(self, options, part, counters)
+    feed._auto_shard = shard is True
+    feed._may_move = device is None
     return feed
+
+
+def check_devices(torch: Any, devices: Sequence[Any]) -> None:
+    """Raise ValueError where a device is not on this machine, or this PyTorch cannot use it."""
+    for device in devices:
+        if device.type == "cuda" and not torch.cuda.is_available():
+            built = torch.version.cuda is not None
+            why = "it finds no GPU or no driver" if built else "it was built without CUDA"
+            raise ValueError(
+                f'to_torch(device="{device}"): PyTorch {torch.__version__} has no CUDA here, because {why}: '
+                'leave out device=, or write device="cuda" if torch.cuda.is_available() else "cpu"'
+            )
+        if device.type == "mps" and not torch.backends.mps.is_available():
+            raise ValueError(f'to_torch(device="{device}"): PyTorch {torch.__version__} has no MPS device here')
 
 
 def _several(device: Any) -> bool:
@@ -86,7 +117,7 @@ def _several(device: Any) -> bool:
 
 
 def _rank(torch: Any) -> tuple[int, int] | None:
-    """How many processes share the dataset, and which this one is."""
+    """Return how many processes share the dataset, and which this one is."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return None
@@ -95,7 +126,7 @@ def _rank(torch: Any) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where tensors go, and how."""
+    """The destination of tensors, and how they get there."""
 
     devices: tuple[Any, ...]
     casts: Casts
@@ -104,7 +135,7 @@ class Placement:
     non_blocking: bool
 
     def locks(self) -> Any:
-        """What keeps arrays page-locked from one pass to the next."""
+        """Return what keeps arrays page-locked from one pass to the next."""
         if any(device.type != "cuda" for device in self.devices):
             return None
         from headrace.adapters.cuda import page_locks
@@ -112,7 +143,7 @@ class Placement:
         return page_locks(self.devices[0])
 
     def target(self, locked: Any) -> Target:
-        """Where the tensors of one pass go."""
+        """Return the target of one pass."""
         kinds = {device.type for device in self.devices}
         if kinds == {"cuda"}:
             from headrace.adapters.cuda import Staging
@@ -129,13 +160,16 @@ class Placement:
 
 @cache
 def _feed_class() -> type[Any]:
-    """The class, made where torch is imported."""
+    """Return the class, created once torch is imported."""
     data = framework("torch.utils.data", "to_torch")
     get_worker_info = data.get_worker_info
     base: Any = data.IterableDataset
 
-    class TorchFeed(Feed, base):  # type: ignore[misc]
+    class TorchFeed(Prepared, Feed, base):  # type: ignore[misc]
         """A dataset as tensors."""
+
+        _auto_shard = False
+        _may_move = False
 
         def __init__(self, dataset: Dataset, options: Placement, part: tuple[int, int] | None, counters: Any) -> None:
             super().__init__(dataset, part)
@@ -145,6 +179,16 @@ def _feed_class() -> type[Any]:
             self._counted = counters.clone()  # passes of workers that are older than what this process knows
             self._loaded_in: int | None = None
             self._locked: Any = None
+
+        def _join_ranks(self) -> None:
+            """Take the share of this rank, if torch.distributed was initialised after `to_torch`."""
+            if self._auto_shard and self._part is None and (part := _rank(framework("torch", "to_torch"))) is not None:
+                self._part = part
+                self._take_share(part)
+
+        def _move_to(self, device: Any) -> None:
+            if self._may_move and device.type != "cpu":
+                self._options = replace(self._options, devices=(device,))
 
         def make_target(self) -> Target:
             if get_worker_info() is not None and self._options.devices[0].type == "cuda":
@@ -160,13 +204,21 @@ def _feed_class() -> type[Any]:
 
         def _begin(self) -> tuple[Node, Epochs]:
             info = get_worker_info()
+            self._join_ranks()
             node, epochs = super()._begin()
             if info is None:
                 return node, epochs
             node = worker_part(node, info.id, info.num_workers, self._site)
             return node, _worker_epochs(epochs, self._counters, info.id)
 
-        def __iter__(self) -> FeedIterator:
+        def __len__(self) -> int:
+            self._join_ranks()
+            return super().__len__()
+
+        def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+            self._join_ranks()
+            shared = self._part is not None and self._part[0] > 1
+            check_loader(shared=shared, prepared=self._prepared)
             if get_worker_info() is None:
                 self._counted = self._counters.clone()
             elif self._resume is not None and self._loaded_in != os.getpid():
@@ -178,6 +230,7 @@ def _feed_class() -> type[Any]:
                 raise StateError(f"workers of a DataLoader read this feed, and only they know how far: {THE_WAY}")
 
         def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+            self._join_ranks()
             super().load_state_dict(state_dict)
             self._loaded_in = os.getpid()
             self._counted = self._counters.clone()
@@ -190,9 +243,9 @@ def _feed_class() -> type[Any]:
 
 
 def _worker_epochs(base: Epochs, counters: Any, worker: int) -> Epochs:
-    """The epochs of one worker of a DataLoader, counted from those of the dataset it was given.
+    """Return the epochs of one worker of a DataLoader, counted from those of the dataset it was given.
 
-    A worker may live for one epoch only, so how many there have been is kept in memory that all share.
+    A worker may live for one epoch only, so the number of epochs is kept in shared memory.
     """
     first = base.next
 
@@ -203,7 +256,7 @@ def _worker_epochs(base: Epochs, counters: Any, worker: int) -> Epochs:
 
 
 def _pickler() -> Any:
-    """Functions written in place travel with cloudpickle, where it is installed."""
+    """Return a pickler for functions defined in place: cloudpickle, if it is installed."""
     try:
         return framework("cloudpickle", "to_torch")
     except ModuleNotFoundError:

@@ -1,4 +1,7 @@
-"""Datasets by name and version: made here, shared as folders, pinned by a lock file."""
+"""Datasets by name and version: built here, shared as folders, pinned by a lock file.
+
+Import `load_named` and `dataset`. It knows `tfds`, sinks and sources; it does not know the engine.
+"""
 
 from headrace.catalogue.builder import DatasetBuilder
 from headrace.catalogue.evolution import VersionError

@@ -18,6 +18,7 @@ from headrace.dataset import Dataset
 from headrace.execute.budget import cpus
 from headrace.identity.digests import PYTHON
 from headrace.identity.looker import Looker
+from headrace.remote.redact import show_path
 from headrace.tfds.builder import ReadOnlyBuilder, builder_from_directory, data_directory, list_versions
 from headrace.tfds.feature import FeatureConnector, as_feature, canonical
 from headrace.tfds.files import Folder
@@ -31,11 +32,11 @@ KNOWN: dict[str, DatasetBuilder] = {}
 
 
 class DatasetBuilder(ABC):
-    """A dataset that can be built: what it is called, what its rows hold, and where they come from.
+    """A dataset that can be built: its name, its features, and the source of its rows.
 
     A subclass names these as attributes and gives the rows of each part of a split in `examples`, as dicts, or as pairs
     of a key and a dict. Keys order the rows and must differ; without them rows have their numbers. The same part must
-    always give the same rows: a build that was killed goes on behind those that it has.
+    always give the same rows: a killed build continues after those that it has.
 
     >>> class Squares(hr.catalogue.DatasetBuilder):
     ...     name = "squares"
@@ -71,13 +72,13 @@ class DatasetBuilder(ABC):
     readers: int = 1
     metadata: Any = None
     row_counts: Mapping[str, int] = {}
-    """How many rows each split will have, if that is known before."""
+    """How many rows each split will have, if known beforehand."""
 
     _fetched: Mapping[str, Path] = {}
 
     @abstractmethod
     def examples(self, part: Any) -> Iterable[Any]:
-        """The rows of one part; a Dataset will do."""
+        """Return the rows of one part; a Dataset will do."""
 
     @property
     def maker(self) -> Callable[..., Iterable[Any]]:
@@ -85,7 +86,7 @@ class DatasetBuilder(ABC):
         return self.examples
 
     def source(self, name: str) -> Path:
-        """One of the `sources`, on this machine and checked."""
+        """Return one of the `sources`, on this machine and checked."""
         return self._fetched[name]
 
     @property
@@ -94,7 +95,7 @@ class DatasetBuilder(ABC):
         return as_feature(self.features)
 
     def parts(self) -> dict[str, list[Any]]:
-        """The parts of each split."""
+        """Return the parts of each split."""
         if isinstance(self.splits, Mapping):
             return {
                 name: list(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given]
@@ -103,7 +104,7 @@ class DatasetBuilder(ABC):
         return {name: [name] for name in ([self.splits] if isinstance(self.splits, str) else self.splits)}
 
     def plan(self, checksums: Mapping[str, str], download_size: int) -> DatasetPlan:
-        """What is to be written."""
+        """Return what is to be written."""
         return DatasetPlan(
             name=snake_case(self.name), version=Version.of(self.version), features=self.feature, config=self.config,
             description=inspect.cleandoc(self.description or type(self).__doc__ or ""),
@@ -123,13 +124,13 @@ class DatasetBuilder(ABC):
         check_versions: bool = True,
         limit: int | None = None,
     ) -> ReadOnlyBuilder:
-        """Write the dataset below `data_dir`, and give what reads it. One that is there already is not built again.
+        """Write the dataset below `data_dir`, and return its reader. An existing one is not built again.
 
         If it is there, and was made by other code, features or sources, that is an error: raise the version.
 
-        A build that was killed goes on. Parts of a split are made by several `processes` at a time (None: as many as
-        there are CPUs, where there are several parts). Where an earlier version is there, and the features or splits
-        have changed more than the version says, that is an error. `limit` rows of each part are enough for a trial.
+        A killed build continues. Parts of a split are made by several `processes` at a time (None: as many as there are
+        CPUs, if there are several parts). If an earlier version exists, and the features or splits have changed more
+        than the version says, that is an error. `limit` rows of each part are enough for a trial.
         """
         folder = local_folder(data_directory(data_dir).path)
         code = self._code()
@@ -165,36 +166,40 @@ class DatasetBuilder(ABC):
         return builder_from_directory(written)
 
     def _code(self) -> dict[str, list[str]]:
-        """What tells the code that makes each part, and what it holds, from other code."""
-        self._fetched = {}  # where sources lie says nothing of what is in them
+        """Return digests of the code that makes each part, and of what it holds."""
+        self._fetched = {}  # the location of sources says nothing about their contents
         return {
             split: [str(Looker().digest((self.maker, part))) for part in parts] for split, parts in self.parts().items()
         }
 
     def source_files(self) -> dict[str, SourceFile]:
-        """The `sources`, those that are paths or URLs alone made SourceFiles."""
+        """Return the `sources`, those that are paths or URLs alone made SourceFiles."""
         return {name: each if isinstance(each, SourceFile) else SourceFile(each) for name, each in self.sources.items()}
 
     def source_folder(self, data_dir: Path) -> Path:
-        """Where its downloads lie, and files that are put there by hand."""
+        """Return the directory of its downloads, and of files that are put there by hand."""
         return data_dir / "downloads" / "manual" / snake_case(self.name)
 
     def download(self, data_dir: Any = None, *, progress: bool | None = None) -> dict[str, Path]:
-        """Have all sources on this machine, verified, without building anything; returns where they are.
+        """Download and verify all sources without building anything. Return their paths.
 
         Args:
-            data_dir: the folder of datasets, below which downloads lie; TFDS's own by default.
+            data_dir: the directory of datasets, with downloads below it; TFDS's own by default.
             progress: whether to show bars; None shows them if standard error is a terminal.
         """
         self._fetch(local_folder(data_directory(data_dir).path), progress=progress)
         return dict(self._fetched)
 
     def _fetch(self, folder: Path, *, progress: bool | None = None) -> tuple[dict[str, str], int]:
-        """Have all sources here; returns their checksums and their size."""
+        """Fetch all sources. Return their checksums and their size."""
         named = self.source_files()
         title = f"{self.name} {self.version}"
         self._fetched = fetch_sources(named, self.source_folder(folder), title=title, progress=progress)
-        sums = {source.url: source.sha256 or sha256_of(self._fetched[name]) for name, source in named.items()}
+        sums: dict[str, str] = {}
+        for name, source in named.items():
+            shown = show_path(source.url)  # it is written into dataset_info.json
+            shown = f"{shown} ({name})" if shown in sums else shown
+            sums[shown] = source.sha256 or sha256_of(self._fetched[name])
         return sums, sum(path.stat().st_size for path in self._fetched.values())
 
     def _check_version(self, plan: DatasetPlan, folder: Path) -> None:
@@ -215,7 +220,7 @@ class GeneratedRows:
         self._builder, self._part, self._prefix, self._limit = builder, part, prefix, limit
 
     def source(self) -> Any:
-        """Where rows come from: of a Dataset, any row is found without those before it."""
+        """Return the source of rows: any row of a Dataset is read without those before it."""
         if inspect.isgeneratorfunction(getattr(self._builder.examples, "__func__", None)):
             return self
         made = self._builder.examples(self._part)
@@ -234,7 +239,7 @@ class GeneratedRows:
 
 
 class GeneratorDataset(DatasetBuilder):
-    """A builder whose rows a function gives."""
+    """A builder whose rows come from a function."""
 
     def __init__(self, generator: Callable[..., Iterable[Any]], attributes: Mapping[str, Any]) -> None:
         self._generator = generator
@@ -248,7 +253,7 @@ class GeneratorDataset(DatasetBuilder):
         return f"<dataset {self.name}:{self.version}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The generator itself."""
+        """Return the generator itself."""
         return self._generator(*args, **kwargs)
 
     @property
@@ -257,7 +262,7 @@ class GeneratorDataset(DatasetBuilder):
         return self._generator
 
     def examples(self, part: Any) -> Iterable[Any]:
-        """What the function gives."""
+        """Return what the function gives."""
         extra: dict[str, Any] = {"sources": self._fetched} if "sources" in self._takes else {}
         return self._generator(*([part] if len(self._takes) > len(extra) else []), **extra)
 
@@ -265,8 +270,14 @@ class GeneratorDataset(DatasetBuilder):
 def dataset(name: str, *, version: str, features: Any, **attributes: Any) -> Callable[..., GeneratorDataset]:
     """Make a generator of rows a dataset: the attributes are those of `hr.catalogue.DatasetBuilder`.
 
-    The function is called with each part of each split, or, where `splits` are names alone, with the name. If it takes
+    The function is called with each part of each split, or, if `splits` are only names, with the name. If it takes
     `sources`, it gets the paths of these files, by name, checked.
+
+    Args:
+        name: Name of the dataset.
+        version: Version of the dataset.
+        features: Features of a row.
+        **attributes: Further attributes of `hr.catalogue.DatasetBuilder`.
 
     >>> @hr.dataset("cubes", version="1.0.0", features={"x": np.int64, "cube": np.int64}, splits=["train"])
     ... def cubes(split):

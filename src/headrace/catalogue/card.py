@@ -11,8 +11,8 @@ import numpy as np
 from headrace.image.encode import encode_png
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Image, SequenceFeature
 
-SAMPLE, SUMMARISED, MOST_FREQUENT = 8, 2_000, 12
-"""So many rows are shown, so many are counted, and so many values of each feature."""
+SHOWN_ROWS, COUNTED_ROWS, SHOWN_VALUES = 8, 2_000, 12
+"""How many rows are shown, how many are counted, and how many values of each feature."""
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;margin:.5rem 0 1.5rem}td,th{border:1px solid #ccc;padding:.3rem .6rem;text-align:left;
@@ -22,10 +22,10 @@ code,pre{font-family:ui-monospace,monospace;white-space:pre-wrap}h2{margin-top:2
 
 
 def card_page(builder: Any) -> str:
-    """The page, as HTML that needs nothing beside it."""
+    """Return the page, as HTML that needs nothing beside it."""
     info = builder.info
     split = next((name for name, s in info.splits.items() if s.num_examples), None)
-    ds = builder.as_dataset(split).take(SUMMARISED) if split else None
+    ds = builder.as_dataset(split).take(COUNTED_ROWS) if split else None
     facts = {
         "version": info.version, "config": info.config_name, "homepage": info.homepage, "license": info.license,
         "files": info.file_format, "input and label": info.supervised_keys,
@@ -42,9 +42,9 @@ def card_page(builder: Any) -> str:
     if ds is not None:
         names = [name for name, _, _ in _features(info.features)]
         shown = [
-            [_value(_at(row, name), _feature_at(info.features, name)) for name in names] for row in ds.take(SAMPLE)
+            [_value(_at(row, name), _feature_at(info.features, name)) for name in names] for row in ds.take(SHOWN_ROWS)
         ]
-        statistics = ds.statistics(most_frequent=MOST_FREQUENT, progress=False)
+        statistics = ds.statistics(most_frequent=SHOWN_VALUES, progress=False)
         classes = _classes(statistics, info.features)
         parts += [
             f"<h2>The first rows of {_text(str(split))}</h2>",
@@ -65,7 +65,7 @@ def card_page(builder: Any) -> str:
 
 
 def _classes(statistics: Any, features: FeatureConnector) -> list[list[str]]:
-    """How often each class comes, by feature."""
+    """Return how often each class comes, by feature."""
     made = []
     for name, found in statistics.items():
         feature = _feature_at(features, name)
@@ -95,7 +95,7 @@ def _at(row: Any, path: str) -> Any:
 
 
 def _value(value: Any, feature: FeatureConnector) -> str:
-    """A value as a cell of a table."""
+    """Return a value as a cell of a table."""
     inner = feature.feature if isinstance(feature, SequenceFeature) else feature
     if isinstance(inner, Image) and isinstance(value, np.ndarray) and value.dtype == np.uint8:
         pictures = [value] if value.ndim == 3 else list(value[:4])

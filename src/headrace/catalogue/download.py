@@ -1,6 +1,6 @@
 """Download files: resumed after a fault, verified before they get their name, once per machine at a time.
 
-Until a file is complete and verified it is `.NAME.part`, beside where it will lie, and locked by the process that
+Until a file is complete and verified it is `.NAME.part` in its final directory, and locked by the process that
 downloads it. The part of a process that was killed is resumed by the next one if the checksum of the whole is known.
 """
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import StorageError, TransportError
-from headrace.records.faults import LengthError, is_passing
-from headrace.records.files import open_path
-from headrace.records.redact import show_path
-from headrace.records.transport import ALONE
+from headrace.formats.shared.files import open_path
+from headrace.remote.faults import LengthError, is_passing
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE
 from headrace.storage.files import HERE, naming, settle
 from headrace.storage.locks import HeldLock, lock
 
@@ -32,7 +32,7 @@ Advance = Callable[[int], Any]
 
 
 def is_offline() -> bool:
-    """Whether the user has forbidden downloads."""
+    """Return whether the user has forbidden downloads."""
     return os.environ.get(OFFLINE, "").lower() not in ("", "0", "false", "no")
 
 
@@ -41,7 +41,7 @@ def download(source: SourceFile, target: Path, advance: Advance = lambda _: None
 
     Args:
         source: the URLs, size and checksum of the file.
-        target: where the file is to lie; a file there with another checksum is replaced.
+        target: the path of the file; a file there with another checksum is replaced.
         advance: called with the number of bytes that have come, negative if some are discarded.
 
     Raises:
@@ -68,14 +68,14 @@ def download(source: SourceFile, target: Path, advance: Advance = lambda _: None
 
 
 def matches(path: Path, source: SourceFile) -> bool:
-    """Whether a file is the one promised, as far as its checksum or size is known."""
+    """Return whether a file is the one promised, as far as its checksum or size is known."""
     if source.size is not None and path.stat().st_size != source.size:
         return False
     return source.sha256 is None or sha256_of(path) == source.sha256.lower()
 
 
 def sha256_of(path: Path) -> str:
-    """The checksum of a file."""
+    """Return the checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -116,7 +116,7 @@ class _Part:
         self.size, self.pieced = 0, False
 
     def sha256(self) -> str:
-        """The checksum of what is here."""
+        """Return the checksum of what is here."""
         return sha256_of(self.path)
 
     def publish(self, target: Path) -> None:
@@ -130,7 +130,7 @@ class _Part:
 
 @contextmanager
 def _claimed(target: Path) -> Iterator[_Part]:
-    """The part of a file, which no other process writes to meanwhile; what is of use to the next one stays."""
+    """Yield the part of a file, which no other process writes to meanwhile; what is of use to the next one stays."""
     path = target.with_name(f".{target.name}.part")
     while True:
         held = HeldLock(os.open(path, os.O_RDWR | os.O_CREAT | HERE, 0o666))
@@ -151,7 +151,7 @@ def _claimed(target: Path) -> Iterator[_Part]:
 
 
 def _fetch(url: str, source: SourceFile, part: _Part) -> None:
-    """Have all bytes of a URL in the part, the right ones; wrong bytes of several connections are fetched once more."""
+    """Fetch all bytes of a URL into the part; wrong bytes of several connections are fetched once more."""
     wrong: str | None = None
     for _ in range(2):
         if source.size is None or part.size < source.size:
@@ -167,7 +167,7 @@ def _fetch(url: str, source: SourceFile, part: _Part) -> None:
 
 
 def _mismatch(source: SourceFile, part: _Part) -> str | None:
-    """What is wrong with the bytes that have come."""
+    """Return what is wrong with the bytes that have come."""
     if source.size is not None and part.size != source.size:
         return f"it has {part.size:,} bytes, and {source.size:,} were expected"
     if source.sha256 is not None and (found := part.sha256()) != source.sha256.lower():
@@ -199,14 +199,17 @@ def _copy_http(url: str, source: SourceFile, part: _Part) -> None:
     from urllib.request import Request, build_opener
 
     if part.size and source.sha256 is None and part.tag is None:
-        part.clear()  # nothing tells whether the rest would be of the same file
+        part.clear()  # it is unknown whether the rest would be of the same file
     headers = {"User-Agent": "headrace", "Accept-Encoding": "identity"}
     if part.size:
         headers["Range"] = f"bytes={part.size}-"
         if source.sha256 is None:
             headers["If-Range"] = str(part.tag)
+    request = Request(url, headers=headers)
+    for name, value in source.headers.items():
+        request.add_unredirected_header(name, value)
     try:
-        answer = build_opener().open(Request(url, headers=headers), timeout=ALONE.timeout)  # with the variables of now
+        answer = build_opener().open(request, timeout=ALONE.timeout)  # with the variables of now
     except HTTPError as error:
         error.close()
         if error.code == 416 and part.size:  # more than there is: the part is of another file
@@ -231,7 +234,7 @@ def _copy_http(url: str, source: SourceFile, part: _Part) -> None:
 
 
 def _check_answer(url: str, source: SourceFile, answer: Any) -> None:
-    """Refuse a page for people where a file was asked for."""
+    """Raise if a web page came in place of a file."""
     if "text/html" in answer.headers.get("Content-Type", "") and not source.name.endswith(WEB_PAGE_ENDINGS):
         raise TransportError(
             f"{show_path(url)}: the server answers with a web page, perhaps a login or a warning: open the URL in a "

@@ -1,7 +1,7 @@
-"""What has changed from one version of a dataset to the next, and which number that demands.
+"""Compare two versions of a dataset, and the version number that the changes require.
 
-As TFDS has it: major, where rows that were there are others now or can no longer be read the same way; minor, where
-something was added; patch, where nothing shows.
+As in TFDS: major, if existing rows have changed or can no longer be read the same way; minor, if something was added;
+patch, if nothing visible changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class VersionError(HeadraceError, ValueError):
 
 
 class Change(NamedTuple):
-    """One thing that is not as it was."""
+    """One difference."""
 
     kind: str
     what: str
@@ -40,7 +40,7 @@ class Change(NamedTuple):
 def changes_between(
     before: FeatureConnector, after: FeatureConnector, splits_before: Sequence[str], splits_after: Sequence[str]
 ) -> list[Change]:
-    """What has changed of features and splits."""
+    """Return what has changed of features and splits."""
     found = list(feature_changes(before, after))
     found += [Change("major", f"split {name!r} is gone") for name in splits_before if name not in splits_after]
     found += [Change("minor", f"split {name!r} is new") for name in splits_after if name not in splits_before]
@@ -48,7 +48,7 @@ def changes_between(
 
 
 def feature_changes(before: FeatureConnector, after: FeatureConnector, path: str = "") -> Iterator[Change]:
-    """What has changed of features."""
+    """Yield what has changed of features."""
     if isinstance(before, FeaturesDict) and isinstance(after, FeaturesDict):
         for name in sorted({*before, *after}):
             where = f"{path}/{name}".strip("/")
@@ -74,7 +74,7 @@ def feature_changes(before: FeatureConnector, after: FeatureConnector, path: str
 
 
 def _plain(feature: FeatureConnector) -> str:
-    """A feature without what nobody reads data by."""
+    """Return a feature without what does not affect reading."""
     return (
         canonical(feature)
         .replace(f', "description": "{feature.description}"', "")
@@ -91,7 +91,7 @@ def _label_changes(before: ClassLabel, after: ClassLabel, path: str) -> Iterator
 
 
 def row_changes(before: ReadOnlyBuilder, after: ReadOnlyBuilder) -> Iterator[Change]:
-    """Splits whose rows are others, in what both versions have."""
+    """Yield splits whose rows differ, among those of both versions."""
     common = _common(before.info.features, after.info.features)
     for split in before.info.splits:
         if split not in after.info.splits:
@@ -109,7 +109,7 @@ def row_changes(before: ReadOnlyBuilder, after: ReadOnlyBuilder) -> Iterator[Cha
 
 
 def _common(before: FeatureConnector, after: FeatureConnector) -> Any:
-    """The features that both have, as PartialDecoding takes them."""
+    """Return the features that both have, as PartialDecoding takes them."""
     if isinstance(before, FeaturesDict) and isinstance(after, FeaturesDict):
         return {name: part for name in before if name in after and (part := _common(before[name], after[name]))}
     if isinstance(before, ClassLabel) and isinstance(after, ClassLabel):
@@ -128,12 +128,12 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def demanded_kind(changes: Sequence[Change]) -> str:
-    """The largest of the changes."""
+    """Return the largest of the changes."""
     return max((change.kind for change in changes), key=KINDS.index, default="patch")
 
 
 def next_version(before: Version, kind: str) -> Version:
-    """The least number that says so much."""
+    """Return the least number that says so much."""
     if kind == "major":
         return Version(before.major + 1, 0, 0)
     return Version(before.major, before.minor + 1, 0) if kind == "minor" else before._replace(patch=before.patch + 1)
@@ -163,7 +163,7 @@ def check_made_by(folder: Path, now: Mapping[str, Any], name: str) -> None:
         raise VersionError(
             f"{name} is built already in {folder}, by {CHANGED[changed[0]]} since, and is not built again: raise the "
             "version (major: rows have changed, minor: something was added, patch: nothing shows), or say "
-            "overwrite=True (--overwrite) if nobody uses it yet"
+            "overwrite=True (--overwrite) if it is not used yet"
         )
 
 

@@ -26,12 +26,12 @@ from headrace.tfds.feature import (
     Text,
 )
 
-TAR_ROWS = 10_000
-"""So many rows are in a tar file."""
+ROWS_PER_TAR = 10_000
+"""How many rows a tar file has."""
 
 
 def export_huggingface(builder: ReadOnlyBuilder, target: Path) -> None:
-    """All splits as a DatasetDict on disk, for `datasets.load_from_disk`; pictures stay as they were written."""
+    """Write all splits as a DatasetDict on disk, for `datasets.load_from_disk`; pictures stay as they were written."""
     import datasets
 
     features = datasets.Features(
@@ -54,7 +54,7 @@ def export_huggingface(builder: ReadOnlyBuilder, target: Path) -> None:
 
 
 def huggingface_feature(feature: FeatureConnector, path: str) -> Any:
-    """The same in Hugging Face's words."""
+    """Return the same in Hugging Face's words."""
     import datasets
 
     if isinstance(feature, FeaturesDict):
@@ -78,7 +78,7 @@ def huggingface_feature(feature: FeatureConnector, path: str) -> Any:
 
 
 def huggingface_value(value: Any, feature: FeatureConnector) -> Any:
-    """A value as Hugging Face's features take it."""
+    """Return a value as Hugging Face's features take it."""
     if isinstance(feature, FeaturesDict):
         return {name: huggingface_value(value[name], child) for name, child in feature.items()}
     if isinstance(feature, DatasetFeature):
@@ -113,16 +113,16 @@ def export_webdataset(builder: ReadOnlyBuilder, target: Path) -> None:
     for split in builder.info.splits:
         rows = iter(builder.as_dataset(split, decoders=decoders, order="file"))
         count = builder.info.splits[split].num_examples
-        for number, first in enumerate(range(0, count, TAR_ROWS)):
+        for number, first in enumerate(range(0, count, ROWS_PER_TAR)):
             with whole_file(target / f"{split}-{number:06d}.tar") as file:
                 archive = Archive(file)
-                for row in range(first, min(count, first + TAR_ROWS)):
+                for row in range(first, min(count, first + ROWS_PER_TAR)):
                     archive.write(b"".join(tar_member(*each) for each in _files(f"{row:09d}", next(rows), features)))
                 archive.close()
 
 
 def _files(key: str, row: Any, features: FeatureConnector) -> Iterator[tuple[str, bytes]]:
-    """The files that a row is made of. Pictures that lie in one feature may end in different ways."""
+    """Yield the files of a row. Pictures of one feature may have different suffixes."""
     rest: dict[str, Any] = {}
     for name, feature in sorted(features.children().items()):
         value = row[name]

@@ -1,4 +1,4 @@
-"""Where named datasets are looked for: folders and URLs, each with one small index file, or looked through."""
+"""The search path of named datasets: directories and URLs, each with a small index file, or searched."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.core.paths import local_only
 from headrace.errors import StorageError, TransportError, warn_once
-from headrace.paths import local_only
+from headrace.remote.redact import show_path
 from headrace.storage.files import whole_file
 from headrace.tfds.builder import data_directory, list_versions
-from headrace.tfds.files import Folder
+from headrace.tfds.files import Folder, damage_named
 from headrace.tfds.versions import DatasetName, Version, resolve_version
 
 INDEX = "catalogue.json"
@@ -21,9 +22,13 @@ _added: list[Folder] = []
 
 
 def add(folder: Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
-    """Have `hr.load` look for datasets in a folder or URL too; those added last come first.
+    """Let `hr.load` search a directory or URL too; those added last come first.
 
     The folders in the environment's HEADRACE_CATALOGUES, one a line or with semicolons between, count as added.
+
+    Args:
+        folder: Path or URL of a folder.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
 
     >>> hr.catalogue.add(folder)
     >>> hr.catalogue.remove(folder)
@@ -34,7 +39,10 @@ def add(folder: Any, *, storage_options: Mapping[str, Any] | None = None) -> Non
 
 
 def remove(folder: Any) -> None:
-    """Have `hr.load` no longer look there.
+    """Remove a directory or URL from the search path of `hr.load`.
+
+    Args:
+        folder: Path or URL of a folder.
 
     >>> hr.catalogue.remove(folder)
     """
@@ -43,7 +51,7 @@ def remove(folder: Any) -> None:
 
 
 def catalogue_folders(data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[Folder]:
-    """Where datasets are looked for, in this order: what is asked for alone, or what was added and TFDS's own."""
+    """Return the directories that are searched, in order: only the requested one, or added ones and TFDS's own."""
     if data_dir is not None:
         return [Folder(data_dir, storage_options)]
     named = os.environ.get(VARIABLE, "").replace("\n", ";").split(";")
@@ -51,35 +59,49 @@ def catalogue_folders(data_dir: Any = None, storage_options: Mapping[str, Any] |
 
 
 def folder_index(folder: Folder) -> dict[str, dict[str, list[str]]]:
-    """The versions of each dataset, by config ('' for none): as a store's index says, or as the folder shows."""
+    """Return the versions of each dataset, by config ('' for none): as a store's index says, or as the folder shows."""
     said = folder.read_json(INDEX)
     if said is not None:
         if not isinstance(said, dict) or not isinstance(said.get("datasets"), dict):
-            raise StorageError(f"{folder.file(INDEX)} is no index of datasets; `headrace dataset index` makes it anew")
+            raise _no_index(folder, "it has no datasets")
         found: dict[str, dict[str, list[str]]] = said["datasets"]
+        with damage_named(folder.file(INDEX)):
+            for name, configs in found.items():
+                for config, versions in configs.items():
+                    if not isinstance(versions, list) or "/" in name + config or {".", ".."} & {name, config}:
+                        raise ValueError(f"{name!r:.80} with config {config!r:.80} is no dataset")
+                    configs[config] = [str(Version.of(version)) for version in versions]
         if folder.local is None:  # elsewhere it saves many requests; here the folder itself is as quick to read
             return found
     return look_through(folder)
 
 
+def _no_index(folder: Folder, why: str) -> StorageError:
+    where = show_path(folder.file(INDEX))
+    return StorageError(f"{where} is no index of datasets: {why}; `headrace dataset index` makes it anew")
+
+
 def look_through(folder: Folder) -> dict[str, dict[str, list[str]]]:
-    """The versions of each dataset that a folder holds."""
+    """Return the versions of each dataset that a folder holds."""
     names = sorted(name for name, size in folder.names().items() if size is None and name[0] != ".")
-    listed = {name: _listed_versions(folder / name) for name in names}
+    listed = {name: listed_versions(folder / name) for name in names}
     return {name: found for name, found in listed.items() if found}
 
 
-def _listed_versions(home: Folder) -> dict[str, list[str]]:
+def listed_versions(home: Folder) -> dict[str, list[str]]:
+    """Return the versions in the folder of one dataset, by config."""
     return {config or "": [str(version) for version in found] for config, found in list_versions(home).items()}
 
 
 def _versions(folder: Folder, name: str) -> dict[str, list[str]] | None:
-    """The versions of one dataset; those of a store as it lists them, if it can, since its index may be stale."""
+    """Return the versions of one dataset; those of a store as it lists them, if it can, since its index may
+    be stale.
+    """
     said = folder_index(folder).get(name)
     if folder.local is not None:
         return said
     try:
-        there = _listed_versions(folder / name)
+        there = listed_versions(folder / name)
     except (OSError, NotImplementedError, TransportError):  # a store that cannot be listed, or may not be
         there = {}
     if there and there != said and folder.read_json(INDEX) is not None:
@@ -94,6 +116,9 @@ def _versions(folder: Folder, name: str) -> dict[str, list[str]] | None:
 def write_index(folder: Any) -> str:
     """Write the index of a folder of datasets, so that a copy in a store is listed by one read; returns its path.
 
+    Args:
+        folder: Path or URL of a folder.
+
     >>> _ = hr.Dataset.range(3).map(lambda x: {"x": x}).write_tfds(folder, "three")
     >>> hr.catalogue.write_index(folder).split("/")[-1]
     'catalogue.json'
@@ -107,12 +132,12 @@ def write_index(folder: Any) -> str:
 
 
 def find_in(folder: Folder, wanted: DatasetName) -> Folder | None:
-    """The folder of a dataset's version, None where there is no dataset of this name."""
+    """Return the directory of a dataset's version, None if there is no dataset of this name."""
     configs = _versions(folder, wanted.name)
     if configs is None:
         return None
     home = folder / wanted.name
-    config = wanted.config if wanted.config is not None else _default_config(home, configs)
+    config = wanted.config if wanted.config is not None else default_config(home, configs)
     if config not in configs:
         there = ", ".join(sorted(configs)) or "none"
         raise ValueError(f"{wanted.name} in {folder} has no config {config!r}: there are {there}")
@@ -121,13 +146,13 @@ def find_in(folder: Folder, wanted: DatasetName) -> Folder | None:
     return (home / config if config else home) / str(found)
 
 
-def _default_config(home: Folder, configs: Mapping[str, Any]) -> str:
+def default_config(home: Folder, configs: Mapping[str, Any]) -> str:
+    """Return the config that a name without one means."""
     if "" in configs:
         return ""
-    said = home.read_json(".config/metadata.json") or {}
-    default = said.get("default_config_name")
-    if default:
-        return str(default)
+    default = home.read_object(".config/metadata.json").get("default_config_name")
+    if isinstance(default, str) and default:
+        return default  # also if it is not there: the only one that is may be another
     if len(configs) == 1:
         return next(iter(configs))
     raise ValueError(f"{home.name} has several configs, and none is the default: {', '.join(sorted(configs))}")

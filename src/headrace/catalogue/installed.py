@@ -8,19 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from headrace.dataset import Dataset
-from headrace.tfds.builder import SplitBuilder
-from headrace.tfds.decode import PartialDecoding, choose_features, choose_keys
+from headrace.catalogue.in_memory import InMemoryBuilder
 from headrace.tfds.feature import ClassLabel, FeaturesDict, Image, Scalar, Tensor
 from headrace.tfds.info import DatasetInfo, SplitInfo, Splits
-from headrace.tfds.splits import as_split
 from headrace.tfds.versions import Version
 
 Columns = tuple[FeaturesDict, dict[str, Any], str]
 
 
-class InstalledBuilder(SplitBuilder):
-    """A dataset in memory, which is read as one on disk is."""
+class InstalledBuilder(InMemoryBuilder):
+    """A dataset of an installed package."""
 
     def __init__(self, name: str, package: str, make: Callable[[Any], Columns]) -> None:
         import importlib
@@ -29,41 +26,14 @@ class InstalledBuilder(SplitBuilder):
             library = importlib.import_module(package)
         except ImportError as error:
             raise ImportError(f"the dataset {name!r} comes with scikit-learn: pip install scikit-learn") from error
-        features, self._columns, description = make(library)
-        rows = len(next(iter(self._columns.values())))
+        features, columns, description = make(library)
+        rows = len(next(iter(columns.values())))
         keys = ("image" if "image" in features else "features", "label" if "label" in features else "target")
-        self.info = DatasetInfo(
+        info = DatasetInfo(
             name, Version(1, 0, 0), features, Splits({"train": SplitInfo("train", (rows,))}),
             description=description, supervised_keys=keys, file_format="memory", module_name=package,
         )  # fmt: skip
-
-    def read_split(
-        self,
-        split: Any,
-        *,
-        decoders: Any,
-        keys: Any,
-        shuffle_files: bool,
-        seed: int | None,
-        order: str,
-        max_pixels: int | None,
-    ) -> Dataset:
-        """Of the arrays; they have but one order, and are no files of pictures."""
-        del order, max_pixels
-        columns: Any = self._columns
-        if isinstance(decoders, PartialDecoding):
-            chosen: Any = choose_features(self.info.features, decoders.features)
-            columns = {name: columns[name] for name in chosen}
-        elif decoders:
-            raise ValueError(f"{self.info.name} lies in memory: there is nothing to decode")
-        if keys is not None:
-            columns = choose_keys(columns, keys)
-        ranges = as_split(split).ranges(self.info.splits.lengths)
-        ds = Dataset.from_tensor_slices(columns)
-        made: Dataset = ds[ranges[0].start : ranges[0].stop]
-        for rows in ranges[1:]:
-            made = made.concatenate(ds[rows.start : rows.stop])
-        return made.shuffle(seed=seed) if shuffle_files else made
+        super().__init__(info, columns)
 
 
 def _classes(loader: str) -> Callable[[Any], Columns]:
@@ -108,5 +78,5 @@ INSTALLED: dict[str, Callable[[Any], Columns]] = {
 
 @cache
 def installed_builder(name: str) -> InstalledBuilder:
-    """One of them."""
+    """Return one of them."""
     return InstalledBuilder(name, "sklearn.datasets", INSTALLED[name])

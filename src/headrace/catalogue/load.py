@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.catalogue import huggingface, openml
 from headrace.catalogue.builder import KNOWN
 from headrace.catalogue.folders import catalogue_folders, find_in, folder_index
 from headrace.catalogue.installed import INSTALLED, InstalledBuilder, installed_builder
 from headrace.catalogue.lock import check_locked, lock_entry, read_lock, write_lock
-from headrace.catalogue.prepare import find_public, full_name, not_here, prepare, public_datasets, public_names
+from headrace.catalogue.mirrors import find_prepared
+from headrace.catalogue.prepare import (
+    fetch_prepared,
+    find_public,
+    full_name,
+    not_here,
+    prepare,
+    public_datasets,
+    public_names,
+)
 from headrace.errors import what_there_is
 from headrace.image.codecs import MAX_PIXELS
-from headrace.tfds.builder import ReadOnlyBuilder, SplitBuilder
+from headrace.options import Options
+from headrace.tfds.builder import ReadOnlyBuilder, SplitBuilder, data_directory
+from headrace.tfds.habits import ReadConfig
+from headrace.tfds.pipelines import local_folder
 from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
 
 
@@ -31,24 +44,46 @@ def load_named(
     max_pixels: int | None = MAX_PIXELS,
     storage_options: Mapping[str, Any] | None = None,
     download: bool = True,
+    options: Options | None = None,
 ) -> Any:
-    """The elements of a dataset by its name: `mnist`, `team/big:1.*.*`; the arguments are those of `hr.tfds.load`.
+    """Load a dataset by its name: `mnist`, `team/big:1.*.*`; the arguments are those of `hr.tfds.load`.
 
     It is looked for in the folders that were added (`hr.catalogue.add`), in TFDS's own, and among those that come with
-    installed packages (scikit-learn's). A public dataset that is in none of them (`hr.catalogue.list_datasets()` names
-    them, `headrace dataset info NAME` tells their size) is downloaded and prepared in `data_dir` the first time, unless
-    `download` is False or HEADRACE_OFFLINE is set. Where the project has a `headrace.lock` that names the dataset, the
-    version is the one locked, and other files are refused.
+    installed packages (scikit-learn's). `hf:owner/name` and `hf:owner/name/config` are datasets of the Hugging Face
+    hub, `openml:40945` one of OpenML: their files are downloaded the first time.
+
+    A public dataset that is in none of these places (`hr.catalogue.list_datasets()` names them, `headrace dataset info
+    NAME` tells their size) is downloaded and prepared in `data_dir` the first time, unless `download` is False or
+    HEADRACE_OFFLINE is set. Mirrors (`options=hr.Options(catalogue_mirrors=[URL])`, or the environment's
+    HEADRACE_MIRRORS) have datasets prepared: these are copied, or with `download=False` read in place. If the project
+    has a `headrace.lock` that names the dataset, the version is the one locked, and other files are refused.
+
+    Args:
+        name: Name of the dataset, with an optional configuration and version: `mnist:3.*.*`.
+        split: Split in TFDS's notation, such as `train[:80%]`; None returns a dict of all splits.
+        data_dir: Folder with prepared datasets. Default: `TFDS_DATA_DIR`, or `~/tensorflow_datasets`.
+        batch_size: Number of elements in a batch; -1 for one batch of all. Default: no batches.
+        shuffle_files: Whether to read the files in another order in each epoch.
+        seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
+        as_supervised: Whether elements are pairs (input, label) instead of dicts.
+        decoders: How to decode features, such as `SkipDecoding()`, by name.
+        with_info: Whether to return the `DatasetInfo` as well.
+        order: "tfds" for the order of TensorFlow Datasets, "file" for the order of the files.
+        max_pixels: Largest number of pixels to accept in one image; None accepts any.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
+        download: Whether a dataset that is not there may be downloaded.
+        options: Further mirrors of prepared datasets, and their credentials.
 
     >>> ds = hr.load("digits", split="train[:80%]", as_supervised=True)
     >>> image, label = ds[0]
     >>> image.shape, label, len(ds)
     ((8, 8, 1), np.int64(0), 1438)
     """
-    found = find_builder(name, data_dir=data_dir, storage_options=storage_options, download=download)
+    found = find_builder(name, data_dir=data_dir, storage_options=storage_options, download=download, options=options)
     made = found.as_dataset(
         split, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
         as_supervised=as_supervised, order=order, max_pixels=max_pixels,
+        read_config=None if options is None else ReadConfig(options=options),
     )  # fmt: skip
     return (made, found.info) if with_info else made
 
@@ -60,8 +95,22 @@ def find_builder(
     storage_options: Mapping[str, Any] | None = None,
     locked: bool = True,
     download: bool = False,
+    options: Options | None = None,
 ) -> SplitBuilder:
-    """What reads the dataset of a name; with `download`, a public one that is not here yet is prepared first."""
+    """Return what reads the dataset of a name.
+
+    Args:
+        name: Name of the dataset, with an optional config and version.
+        data_dir: Folder with prepared datasets. Default: those of the catalogue.
+        storage_options: Options of the file system of `data_dir`, such as credentials; see `hr.Options`.
+        locked: Whether the project's `headrace.lock` is respected.
+        download: Whether a dataset that is not here is prepared, or copied from a mirror. Without it, mirrors are read
+            in place.
+        options: Further mirrors of prepared datasets, and their credentials.
+    """
+    if name.startswith((huggingface.PREFIX, openml.PREFIX)):
+        find = openml.openml_builder if name.startswith(openml.PREFIX) else huggingface.hub_builder
+        return find(name, local_folder(data_directory(data_dir).path), download=download)
     wanted = parse_name(name)
     entry = read_lock().get(str(wanted._replace(version=None))) if locked else None
     if entry is not None:
@@ -85,17 +134,30 @@ def find_builder(
             return _installed(wanted, missed)
         except ValueError as error:
             missed.append(error)  # a public one may have that version
-    public = find_public(wanted)
-    if public is not None:
-        if not download:
-            raise FileNotFoundError(not_here(public, folders[-1]))
-        prepared = prepare(public, data_dir)
+    elsewhere = _not_in_folders(wanted, data_dir, download=download, options=options)
+    if elsewhere is not None:
         if entry is not None:
-            check_locked(prepared, entry)
-        return prepared
+            check_locked(elsewhere, entry)
+        return elsewhere
     if missed:
         raise missed[0]
     raise _unknown(wanted, [str(folder) for folder in folders], data_dir)
+
+
+def _not_in_folders(
+    wanted: DatasetName, data_dir: Any, *, download: bool, options: Options | None
+) -> ReadOnlyBuilder | None:
+    """Return a dataset of a mirror, or a public one, made here or read in place; None if there is none."""
+    public = find_public(wanted)
+    if public is not None and download:
+        return prepare(public, data_dir, options=options)
+    exact = wanted if public is None else DatasetName(public.name, public.config, public.version)
+    mirrored = find_prepared(exact, options)
+    if mirrored is not None:
+        return fetch_prepared(mirrored, data_dir) if download else ReadOnlyBuilder(mirrored.folder)
+    if public is not None:
+        raise FileNotFoundError(not_here(public, catalogue_folders(data_dir)[-1]))
+    return None
 
 
 def _installed(wanted: DatasetName, missed: list[ValueError]) -> InstalledBuilder:
@@ -115,9 +177,12 @@ def _unknown(wanted: DatasetName, folders: list[str], data_dir: Any) -> Exceptio
 
 
 def list_datasets(*, data_dir: Any = None) -> dict[str, list[str]]:
-    """The datasets that `hr.load` finds, with their versions; of a `data_dir`, those that are in it.
+    """Return the datasets that `hr.load` finds, with their versions; of a `data_dir`, those that are in it.
 
     Public datasets that have not been downloaded are among them.
+
+    Args:
+        data_dir: Folder with prepared datasets. Default: `TFDS_DATA_DIR`, or `~/tensorflow_datasets`.
 
     >>> hr.catalogue.list_datasets()["digits"]
     ['1.0.0']
@@ -139,7 +204,11 @@ def list_datasets(*, data_dir: Any = None) -> dict[str, list[str]]:
 
 
 def search(text: str, *, data_dir: Any = None) -> list[str]:
-    """The names of datasets with all words of a text in their name or description.
+    """Return the names of datasets with all words of a text in their name or description.
+
+    Args:
+        text: Words to look for.
+        data_dir: Folder with prepared datasets. Default: `TFDS_DATA_DIR`, or `~/tensorflow_datasets`.
 
     >>> hr.catalogue.search("flowers")
     ['iris', 'oxford_flowers102', 'tf_flowers']
@@ -155,6 +224,10 @@ def search(text: str, *, data_dir: Any = None) -> list[str]:
 def lock_dataset(name: str, *, data_dir: Any = None) -> str:
     """Pin the version that a name means now, and the checksums of its files, in the project's `headrace.lock`.
 
+    Args:
+        name: Name of the dataset, with an optional version.
+        data_dir: Folder with prepared datasets. Default: `TFDS_DATA_DIR`, or `~/tensorflow_datasets`.
+
     >>> _ = hr.Dataset.range(3).map(lambda x: {"x": x}).write_tfds(folder, "three")
     >>> import os
     >>> os.environ["HEADRACE_LOCK"] = str(folder / "headrace.lock")
@@ -162,6 +235,8 @@ def lock_dataset(name: str, *, data_dir: Any = None) -> str:
     'three:1.0.0'
     >>> del os.environ["HEADRACE_LOCK"]
     """
+    if name.startswith((huggingface.PREFIX, openml.PREFIX)):
+        raise ValueError(f"{name} has no versions to pin: its files stay as they were at the first load")
     wanted = parse_name(name)
     found = find_builder(name, data_dir=data_dir, locked=False)
     if not isinstance(found, ReadOnlyBuilder):

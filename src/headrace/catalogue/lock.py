@@ -8,21 +8,22 @@ import os
 from pathlib import Path
 from typing import Any
 
+from headrace.core.paths import local_only
 from headrace.errors import StorageError
-from headrace.paths import local_only
-from headrace.records.files import read_all
-from headrace.records.transport import ALONE
+from headrace.formats.shared.files import read_all
+from headrace.remote.transport import ALONE
 from headrace.storage.files import whole_file
 from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.feature import FEATURES
-from headrace.tfds.files import Folder
+from headrace.tfds.files import Folder, damage_named
 from headrace.tfds.info import INFO
+from headrace.tfds.versions import Version
 
 LOCK_FILE = "headrace.lock"
 
 
 def lock_path() -> Path:
-    """The lock file of this project: HEADRACE_LOCK, or the nearest one at or above the working directory."""
+    """Return the lock file of this project: HEADRACE_LOCK, or the nearest one at or above the working directory."""
     if said := os.environ.get("HEADRACE_LOCK"):
         return local_only(said, "HEADRACE_LOCK")
     here = Path.cwd()
@@ -30,22 +31,28 @@ def lock_path() -> Path:
 
 
 def read_lock() -> dict[str, Any]:
-    """What is locked, by name and config."""
+    """Return what is locked, by name and config."""
     path = lock_path()
     try:
         said = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged: {error}") from None
     if not isinstance(said, dict) or not isinstance(said.get("datasets"), dict):
         raise StorageError(f"{path} is no lock file of headrace's")
     found: dict[str, Any] = said["datasets"]
+    for name, entry in found.items():
+        with damage_named(str(path)):
+            Version.of(entry["version"])
+            for file, pinned in entry["files"].items():
+                if type(pinned["size"]) is not int or not isinstance(pinned["sha256"], str):
+                    raise ValueError(f"{name}, {file}: size and sha256 are needed")
     return found
 
 
 def lock_entry(builder: ReadOnlyBuilder) -> dict[str, Any]:
-    """What is pinned of a dataset."""
+    """Return what is pinned of a dataset."""
     info = builder.info
     files = {}
     names = [INFO, FEATURES]

@@ -1,4 +1,4 @@
-"""Prepared datasets in buckets and on web servers, in TFDS's layout: copied instead of built."""
+"""Prepared datasets in buckets and on web servers, in TFDS's layout: copied, or read in place, instead of built."""
 
 from __future__ import annotations
 
@@ -6,59 +6,116 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.catalogue.download import is_offline
-from headrace.catalogue.folders import INDEX, write_index
+from headrace.catalogue.folders import INDEX, default_config, listed_versions, write_index
 from headrace.catalogue.sources import SourceFile, fetch_sources
 from headrace.errors import HeadraceError, StorageError, TransportError
-from headrace.sources.tfrecord import TFRecordDataset
+from headrace.formats.tfrecord.source import TFRecordDataset
+from headrace.options import Options
+from headrace.remote.redact import show_path
 from headrace.tfds.feature import FEATURES, labels_file, labels_in
 from headrace.tfds.files import Folder
 from headrace.tfds.info import INFO, read_info
-from headrace.tfds.versions import DatasetName
+from headrace.tfds.versions import DatasetName, Version, resolve_version
 from headrace.tfds.writing import building_folder
 
 log = logging.getLogger("headrace")
 
 VARIABLE = "HEADRACE_MIRRORS"
 METADATA = "metadata.json"
-ROWS_AT_ONCE = 1024
+ROWS_PER_CHECK = 1024
 
 
-def mirror_folders() -> list[Folder]:
-    """The mirrors that HEADRACE_MIRRORS names, one a line or with semicolons between."""
+def mirror_folders(options: Options | None = None) -> list[Folder]:
+    """Return the mirrors of `options` and those that HEADRACE_MIRRORS names, one a line or with semicolons between."""
+    options = options or Options()
     named = os.environ.get(VARIABLE, "").replace("\n", ";").split(";")
-    return [Folder(path.strip()) for path in named if path.strip()]
+    paths = [*(options.catalogue_mirrors or ()), *(path.strip() for path in named if path.strip())]
+    return [Folder(path, _storage_options(path, options)) for path in paths]
 
 
-def copy_prepared(name: DatasetName, data_dir: Path, *, overwrite: bool = False) -> Path | None:
-    """Copy a version of a dataset from the first mirror that has it; None if none has.
+def _storage_options(path: str, options: Options) -> dict[str, Any] | None:
+    """Return the options of the file system of a mirror."""
+    made: dict[str, Any] = {}
+    stores = options.storage_options or {}
+    for key in sorted(stores, key=len):
+        if path.startswith(key if "://" in key else f"{key}://"):
+            made |= stores[key]
+    return made or None
+
+
+class PreparedDataset(NamedTuple):
+    """A version of a dataset on a mirror."""
+
+    name: DatasetName
+    folder: Folder
+
+
+def find_prepared(wanted: DatasetName, options: Options | None = None) -> PreparedDataset | None:
+    """Return a version of a dataset on the first mirror that has it; None if none has, or nothing may be fetched.
 
     Args:
-        name: name, config and version, all of them known.
-        data_dir: the folder of datasets to copy to.
-        overwrite: whether to replace a version that is there.
+        wanted: the name. If it has an exact version, mirrors need not be listed.
+        options: which mirrors, and their credentials.
     """
     if is_offline():
         return None
-    parts = [name.name, *filter(None, [name.config]), str(name.version)]
-    target = data_dir.joinpath(*parts)
-    for mirror in mirror_folders():
-        place = mirror
-        for part in parts:
-            place = place / part
+    for mirror in mirror_folders(options):
         try:
-            page = place.read(INFO)
-        except (OSError, TransportError) as error:
+            found = _exact(mirror, wanted) or _listed(mirror, wanted)
+        except (OSError, NotImplementedError, TransportError) as error:
             log.warning("mirror %s: %s", mirror, error)
             continue
-        if page is not None:
-            _copy(place, page, target, overwrite=overwrite)
-            if (data_dir / INDEX).exists():
-                write_index(data_dir)
-            return target
+        if found is not None:
+            return found
     return None
+
+
+def _exact(mirror: Folder, wanted: DatasetName) -> PreparedDataset | None:
+    """Return the version that is asked for, if it is one and is there."""
+    if wanted.version is None or "*" in wanted.version:
+        return None
+    place = mirror
+    for part in filter(None, wanted):
+        place = place / part
+    return None if place.read(INFO) is None else PreparedDataset(wanted, place)
+
+
+def _listed(mirror: Folder, wanted: DatasetName) -> PreparedDataset | None:
+    """Return the version that fits best, as the mirror's index says or as it lists its files."""
+    home = mirror / wanted.name
+    said = mirror.read_json(INDEX) if mirror.local is None else None
+    configs = (said or {}).get("datasets", {}).get(wanted.name) or listed_versions(home)
+    if not configs:
+        return None
+    config = wanted.config if wanted.config is not None else default_config(home, configs)
+    versions = [Version.of(version) for version in configs.get(config, ())]
+    try:
+        version = str(resolve_version(wanted.version, versions, str(wanted)))
+    except ValueError:
+        return None  # another mirror, or a builder, may have it
+    place = (home / config if config else home) / version
+    return PreparedDataset(DatasetName(wanted.name, config or None, version), place)
+
+
+def copy_prepared(found: PreparedDataset, data_dir: Path, *, overwrite: bool = False) -> Path:
+    """Copy a version of a dataset from a mirror.
+
+    Args:
+        found: which one, and where it is.
+        data_dir: the folder of datasets to copy to.
+        overwrite: whether to replace a version that is there.
+    """
+    target = data_dir.joinpath(*filter(None, found.name))
+    page = found.folder.read(INFO)
+    if page is None:
+        raise StorageError(f"{found.folder} has no {INFO} any more")
+    _copy(found.folder, page, target, overwrite=overwrite)
+    if (data_dir / INDEX).exists():
+        write_index(data_dir)
+    return target
 
 
 def _copy(place: Folder, page: bytes, target: Path, *, overwrite: bool) -> None:
@@ -82,17 +139,17 @@ def _copy(place: Folder, page: bytes, target: Path, *, overwrite: bool) -> None:
 
 
 def _check_records(path: Path, rows: int, file_format: str, place: Folder) -> None:
-    """Refuse a file whose records are damaged, or are not as many as promised; it is fetched again next time."""
+    """Raise if a file's records are damaged, or not as many as promised; it is fetched again next time."""
     if file_format != "tfrecord":
         return
     try:
-        found = sum(map(len, TFRecordDataset(str(path)).batch(ROWS_AT_ONCE)))  # which checks each checksum
+        found = sum(map(len, TFRecordDataset(str(path)).batch(ROWS_PER_CHECK)))  # which checks each checksum
     except HeadraceError as error:
         path.unlink()
-        raise StorageError(f"{place.file(path.name)} is corrupt: {error}") from error
+        raise StorageError(f"{show_path(place.file(path.name))} is corrupt: {error}") from error
     if found != rows:
         path.unlink()
-        raise StorageError(f"{place.file(path.name)} has {found:,} rows, and {rows:,} were promised")
+        raise StorageError(f"{show_path(place.file(path.name))} has {found:,} rows, and {rows:,} were promised")
 
 
 def _fetch_files(place: Folder, names: Sequence[str], folder: Path, title: str) -> None:

@@ -1,4 +1,4 @@
-"""What the datasets of a folder take on the disk, and how one is removed."""
+"""The disk usage of datasets, and their removal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOWNLOADS = "downloads"
 
 
 def disk_usage_of(folder: Path) -> dict[str, int]:
-    """The bytes of each version of each dataset, of unfinished builds, and of downloads."""
+    """Return the bytes of each version of each dataset, of unfinished builds, and of downloads."""
     found: dict[str, int] = {}
     for name, configs in look_through(Folder(folder)).items():
         for config, versions in configs.items():
@@ -32,12 +32,12 @@ def disk_usage_of(folder: Path) -> dict[str, int]:
 
 
 def bytes_below(folder: Path) -> int:
-    """The sizes of all files below a folder."""
+    """Return the sizes of all files below a folder."""
     return sum((Path(top) / name).lstat().st_size for top, _, names in os.walk(folder) for name in names)
 
 
 def remove_version(folder: Path, name: DatasetName) -> int:
-    """Remove one version of a dataset; returns how many bytes it had. One that is being built is refused."""
+    """Remove one version of a dataset. Return how many bytes it had. Raise if it is being built."""
     place = find_in(Folder(folder), name)
     if place is None or place.local is None:
         raise FileNotFoundError(f"there is no dataset {name} in {folder}")
@@ -50,7 +50,7 @@ def remove_version(folder: Path, name: DatasetName) -> int:
         raise BeingBuiltError(target, building)
     try:
         freed = bytes_below(target)
-        target.rename(building / "removed")  # so that it is gone at once, also for those who read the folder
+        target.rename(building / "removed")  # so that it is gone at once, also for readers of the directory
     finally:
         held.release()
     shutil.rmtree(building)

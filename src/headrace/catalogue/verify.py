@@ -1,4 +1,4 @@
-"""Whether a dataset's directory holds what it says."""
+"""Verify a dataset's directory against its metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.tfds.files import Folder
 
 
 def problems_in(builder: ReadOnlyBuilder, advance: Callable[[int], Any] = lambda _: None) -> Iterator[str]:
-    """What is wrong: files that are missing or have other lengths, and rows that cannot be read."""
+    """Yield what is wrong: files that are missing or have other lengths, and rows that cannot be read."""
     info = builder.info
     there = Folder(info.data_dir).names()
     for name, split in info.splits.items():

@@ -1,1 +1,4 @@
-"""The command line `headrace`: one command a file. Nothing else imports it."""
+"""The command line `headrace`, one command per file.
+
+Commands use the public API. Nothing else imports this package.
+"""

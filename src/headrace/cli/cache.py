@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from headrace.cli.output import bytes_text, say
-from headrace.paths import local_only
-from headrace.records.disk_cache import DiskCache, Kept
-from headrace.records.range_file import is_whole, name_in, open_file
+from headrace.core.paths import local_only
+from headrace.remote.disk_cache import DiskCache, Kept
+from headrace.remote.range_file import is_whole, name_in, open_file
 
 cache = typer.Typer(help="The cache of remote files on disk: Options(remote_cache=FOLDER).", no_args_is_help=True)
 Folder = Annotated[str, typer.Argument(help="The folder that remote_cache names.", show_default=False)]
@@ -29,11 +29,11 @@ def _ranges(folder: str) -> list[Kept]:
 
 @cache.command()
 def ls(folder: Folder) -> None:
-    """List the files that ranges are kept of, and how many bytes of each."""
+    """List the files that have cached ranges, and how many bytes of each."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for kept in _ranges(folder):
-        with suppress(FileNotFoundError), open_file(kept.path) as descriptor:  # somebody may need its room
+        with suppress(FileNotFoundError), open_file(kept.path) as descriptor:  # another process may have evicted it
             told = name_in(descriptor) or "(damaged)"
             sizes[told] += kept.nbytes
             counts[told] += 1
@@ -62,7 +62,7 @@ def verify_ranges(folder: Folder) -> None:
 @cache.command()
 def prune(
     folder: Folder,
-    to: Annotated[str, typer.Option("--to", help="How many bytes may stay: 500000000, 500MB, 20GB.")] = "0",
+    to: Annotated[str, typer.Option("--to", help="Size to shrink to, such as 500000000, 500MB or 20GB.")] = "0",
 ) -> None:
     """Remove what was not used for longest, until no more than `--to` bytes are left; all of it by default."""
     limit = _bytes(to)
@@ -72,7 +72,7 @@ def prune(
 
 
 def _bytes(text: str) -> int:
-    """A number of bytes as people write it."""
+    """Return a number of bytes as people write it."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip(), re.IGNORECASE)
     if found is None:
         raise ValueError(f"--to {text!r} is no number of bytes: write 500000000, 500MB or 20GB")

@@ -10,8 +10,8 @@ import typer
 
 import headrace as hr
 from headrace.cli.output import Json, say, show_json
-from headrace.records.kinds import FileKind, common_file_kind
-from headrace.sources.list_files import matching
+from headrace.formats.shared.kinds import FileKind, common_file_kind
+from headrace.formats.shared.list_files import matching
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -22,29 +22,34 @@ TARGETS = ("tfrecord", "parquet")
 def convert(
     sources: Annotated[list[str], typer.Argument(metavar="SRC", help="Files to read.", show_default=False)],
     destination: Annotated[
-        str, typer.Argument(metavar="DST", help="What the new names begin with.", show_default=False)
+        str, typer.Argument(metavar="DST", help="Beginning of the names of the new files.", show_default=False)
     ],
-    to: Annotated[str | None, typer.Option(help="tfrecord or parquet; else as DST ends, else tfrecord.")] = None,
-    shards: Annotated[int | None, typer.Option(help="How many files to write; else as their size suggests.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Format: tfrecord or parquet. Default: by the ending of DST, else tfrecord.")
+    ] = None,
+    shards: Annotated[int | None, typer.Option(help="Number of files to write. Default: chosen by size.")] = None,
     compression: Annotated[
         str | None, typer.Option(help="GZIP, ZLIB or ZSTD for TFRecord; zstd, snappy, gzip, none for Parquet.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="How many to use; else one for each CPU.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Number of threads. Default: one per CPU.")] = None,
     na: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What a field of CSV holds that is missing, beside nothing.")
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Text that stands for a missing value in CSV files, in addition to empty fields."
+        ),
     ] = None,
     nulls: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", help="What stands for what is missing in a column; may be repeated."),
+        typer.Option(metavar="COLUMN=VALUE", help="Value that replaces missing ones in a column; may be repeated."),
     ] = None,
     skip_errors: Annotated[bool, typer.Option("--skip-errors", help="Leave out records that cannot be read.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
     as_json: Json = False,
 ) -> None:
     """Convert CSV, JSON lines, Parquet, Arrow or TFRecord files to DST-00000-of-00010.tfrecord (or .parquet) and so on.
 
-    What SRC is, its content tells. Records of TFRecord files stay as they are when they go to TFRecord files again. A
-    missing number is NaN; --nulls says otherwise.
+    The format of SRC is detected from its content. Records of TFRecord files stay as they are when they go to TFRecord
+    files again. A missing number is NaN unless --nulls is given.
 
     Examples:
 
@@ -85,7 +90,7 @@ def _target(destination: str, to: str | None) -> tuple[str, str]:
 
 
 def _missing(kind: FileKind, na: str | None, nulls: list[str] | None) -> dict[str, Any]:
-    """What the reader is told of missing values."""
+    """Return the reader's options for missing values."""
     if na is not None and kind.format != "CSV":
         raise ValueError(f"--na is about CSV, and this is {kind.format}")
     if nulls and not kind.about.columns:

@@ -10,17 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.output import Json, bytes_text, say, short, show_json
-from headrace.paths import local_only
+from headrace.core.paths import local_only
 
 dataset = typer.Typer(
     help="Datasets by name and version, in TFDS's layout: make, check, list and share them.", no_args_is_help=True
 )
 Name = Annotated[str, typer.Argument(help="A name, such as digits or mnist:3.*.*, or a directory.", show_default=False)]
-DataDir = Annotated[str | None, typer.Option("--data-dir", help="Where datasets lie; TFDS's own place by default.")]
+DataDir = Annotated[str | None, typer.Option("--data-dir", help="Folder of datasets. Default: that of TFDS.")]
 
 
 def find(name: str, data_dir: str | None) -> Any:
-    """What reads a dataset: by its directory, or by its name."""
+    """Return what reads a dataset: by its directory, or by its name."""
     from headrace.catalogue.load import find_builder
     from headrace.tfds.builder import builder_from_directory
 
@@ -30,7 +30,7 @@ def find(name: str, data_dir: str | None) -> Any:
 
 
 @dataset.command()
-def new(name: Annotated[str, typer.Argument(help="What the dataset is to be called.", show_default=False)]) -> None:
+def new(name: Annotated[str, typer.Argument(help="Name of the new dataset.", show_default=False)]) -> None:
     """Write a file NAME.py to start from, with everything in it that a dataset needs."""
     from headrace.catalogue.template import TEMPLATE
     from headrace.tfds.versions import snake_case
@@ -49,12 +49,16 @@ def build(
         str, typer.Argument(help="A public dataset, or the Python file that defines datasets.", show_default=False)
     ],
     data_dir: DataDir = None,
-    name: Annotated[str | None, typer.Option("--name", help="Which one, if there are several.")] = None,
-    processes: Annotated[int | None, typer.Option("--processes", help="How many parts at a time.", min=1)] = None,
-    limit: Annotated[int | None, typer.Option("--limit", help="So many rows of each part, as a trial.", min=1)] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Build it again where it is there.")] = False,
+    name: Annotated[str | None, typer.Option("--name", help="Which dataset, if the file defines several.")] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", help="Number of parts to build in parallel.", min=1)
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Build only this many rows of each part, as a trial.", min=1)
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Build it again if it exists.")] = False,
 ) -> None:
-    """Build a public dataset, or the datasets of a Python file; a build that was stopped goes on.
+    """Build a public dataset, or the datasets of a Python file; an interrupted build continues.
 
     Examples:
 
@@ -75,7 +79,7 @@ def build(
 
 
 def public(name: str) -> Any:
-    """The public dataset of a name."""
+    """Return the public dataset of a name."""
     from headrace.catalogue.prepare import find_public, public_names
     from headrace.errors import what_there_is
     from headrace.tfds.versions import parse_name
@@ -99,9 +103,9 @@ def download(name: Name, data_dir: DataDir = None) -> None:
 def remove_dataset(
     name: Name,
     data_dir: DataDir = None,
-    downloads: Annotated[bool, typer.Option("--downloads", help="Remove the downloaded files alone.")] = False,
+    downloads: Annotated[bool, typer.Option("--downloads", help="Remove only the downloaded files.")] = False,
 ) -> None:
-    """Remove a dataset that lies on this machine, one version, and what was downloaded for it."""
+    """Remove one version of a dataset from this machine, and its downloads."""
     from headrace.catalogue.prepare import find_public
     from headrace.catalogue.sources import remove_sources
     from headrace.catalogue.usage import remove_version
@@ -132,7 +136,7 @@ def disk_usage(data_dir: DataDir = None, as_json: Json = False) -> None:
 
 
 def builders_in(path: Path) -> list[Any]:
-    """The datasets that a Python file defines."""
+    """Return the datasets that a Python file defines."""
     from headrace.catalogue.builder import DatasetBuilder
 
     spec = util.spec_from_file_location(path.stem, path)
@@ -163,7 +167,7 @@ def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
 
 
 def info_for_scripts(found: Any) -> dict[str, Any]:
-    """What a script wants to know of a dataset."""
+    """Return information about a dataset for scripts."""
     from headrace.tfds.feature_json import write_feature
 
     splits = {n: {"rows": s.num_examples, "files": s.num_shards, "bytes": s.num_bytes} for n, s in found.splits.items()}
@@ -206,7 +210,7 @@ def _sizes(found: Any) -> str:
 def list_all(
     data_dir: DataDir = None,
     as_json: Json = False,
-    words: Annotated[str, typer.Option("--search", help="Words of the name or description.")] = "",
+    words: Annotated[str, typer.Option("--search", help="Words to look for in names and descriptions.")] = "",
 ) -> None:
     """List the datasets that can be loaded by name, with their versions, public ones with their size."""
     from headrace.catalogue.load import list_datasets, search
@@ -227,9 +231,7 @@ def list_all(
 def verify_dataset(
     name: Name,
     data_dir: DataDir = None,
-    against: Annotated[
-        str | None, typer.Option("--against", help="An earlier version: say what has changed since.")
-    ] = None,
+    against: Annotated[str | None, typer.Option("--against", help="An earlier version to compare with.")] = None,
 ) -> None:
     """Read all rows and check lengths, checksums and the lock file; exits with 1 if anything is wrong."""
     from headrace.catalogue.lock import check_locked, read_lock
@@ -255,7 +257,7 @@ def verify_dataset(
 
 
 def _say_changes(found: Any, against: str) -> bool:
-    """Whether the version number says less than what has changed since another version."""
+    """Return whether the version number says less than what has changed since another version."""
     from headrace.catalogue.evolution import changes_between, demanded_kind, next_version, row_changes
     from headrace.tfds.builder import builder_from_directory
 
@@ -296,7 +298,7 @@ def index_folder(folder: Annotated[str, typer.Argument(help="A folder of dataset
 def card(
     name: Name,
     data_dir: DataDir = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="The page; NAME.html by default.")] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="File to write. Default: NAME.html.")] = None,
 ) -> None:
     """Write a page of HTML that shows a dataset: rows, pictures, numbers, splits and features."""
     from headrace.catalogue.card import card_page
@@ -312,7 +314,7 @@ def card(
 @dataset.command()
 def export(
     name: Name,
-    target: Annotated[str, typer.Argument(help="The folder, or file, to write.", show_default=False)],
+    target: Annotated[str, typer.Argument(help="Folder or file to write.", show_default=False)],
     to: Annotated[str, typer.Option("--to", help="huggingface, croissant or webdataset.", show_default=False)],
     data_dir: DataDir = None,
 ) -> None:

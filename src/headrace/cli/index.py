@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from headrace.cli.output import Json, byte_progress, say, show_json
-from headrace.records.files import file_size
-from headrace.records.format import Format
-from headrace.records.index import fresh_index, index_file
-from headrace.records.kinds import FileKind, file_kind, known_formats
-from headrace.sources.list_files import matching
+from headrace.formats.shared.files import file_size
+from headrace.formats.shared.format import Format
+from headrace.formats.shared.index import fresh_index, index_file
+from headrace.formats.shared.kinds import FileKind, file_kind, known_formats
+from headrace.formats.shared.list_files import matching
 
 
 def index(
@@ -20,7 +20,7 @@ def index(
 ) -> None:
     """Write an index for each file, with which it can be counted, indexed and shuffled without reading it.
 
-    That of data/FILE is data/.headrace/FILE.idx, or lies in the user's cache folder where that cannot be written.
+    That of data/FILE is data/.headrace/FILE.idx, or a file in the user's cache folder if that cannot be written.
     Checksums are verified on the way. An index that is there and belongs to the file stays.
 
     Example:
@@ -32,9 +32,10 @@ def index(
     with byte_progress("indexing", sum(file_size(p) or 0 for p in paths)) as advance:
         for path in paths:
             form = _form(path, file_kind(path))
-            fresh = fresh_index(path, form) is None
-            found = index_file(path, form)
-            made.append({"file": path, "index": found.place, "records": found.count, "made": fresh})
+            before = fresh_index(path, form)
+            found = index_file(path, form, beside=True)
+            is_new = before is None or before.place != found.place
+            made.append({"file": path, "index": found.place, "records": found.count, "made": is_new})
             advance(file_size(path) or 0)
     if as_json:
         show_json(made)

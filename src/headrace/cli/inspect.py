@@ -11,17 +11,17 @@ import headrace as hr
 from headrace.cli.output import Json, byte_progress, bytes_text, json_value, say, short, show_json
 from headrace.cli.scan import scan_records
 from headrace.errors import ElementError, ParseError
+from headrace.formats.shared.files import file_size
+from headrace.formats.shared.index import fresh_index
+from headrace.formats.shared.kinds import FileKind, file_kind
+from headrace.formats.tables.tables import leaf_paths
+from headrace.formats.tfrecord.format import TFRecords
 from headrace.plan.spec import Spec
-from headrace.records.files import file_size
-from headrace.records.index import fresh_index
-from headrace.records.kinds import FileKind, file_kind
-from headrace.records.tables import leaf_paths
-from headrace.records.tfrecord import TFRecords
 
 
 def inspect(
     file: Annotated[str, typer.Argument(help="A path or URL.", show_default=False)],
-    records: Annotated[int, typer.Option("--records", "-n", help="How many records to show.", min=0)] = 3,
+    records: Annotated[int, typer.Option("--records", "-n", help="Number of records to show.", min=0)] = 3,
     as_json: Json = False,
 ) -> None:
     """Show what FILE is: format, compression, size, number of records, their features, and the first of them.
@@ -64,7 +64,7 @@ def _tfrecord(file: str, kind: FileKind, shown: int) -> dict[str, Any]:
 
 
 def _features(records: list[bytes]) -> dict[str, str]:
-    """What each feature holds in a record."""
+    """Return what each feature holds in a record."""
     specs = {name: f.spec(batch=False) for name, f in hr.io.infer_features(records).items()} if records else {}
     return {name: _kind(spec) for name, spec in specs.items()}
 

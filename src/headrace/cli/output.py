@@ -1,4 +1,4 @@
-"""What commands show: text for people, JSON for scripts, progress and errors beside it."""
+"""The output of commands: text for people, JSON for scripts, progress and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.errors import ElementError
 from headrace.plan.display import bytes_text as bytes_text  # noqa: PLC0414 - commands import it from here
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-LONG = 60
+MAX_SHOWN_LENGTH = 60
 
 
 def show_json(content: Any) -> None:
@@ -24,7 +24,9 @@ def show_json(content: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """A line without what a terminal would obey instead of showing it: names and values come from files of others."""
+    """Return a line without what a terminal would obey instead of showing it: names and values come from files of
+    others.
+    """
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -47,7 +49,7 @@ class Warnings(logging.Handler):
 
 
 def error_line(error: BaseException) -> str:
-    """An error in one line; of a bad record, where it lies and what is wrong."""
+    """Return an error in one line; of a bad record, its position and what is wrong."""
     if isinstance(error, ElementError) and error.provenance:
         return f"{error.provenance}: {str(error).splitlines()[0].partition(': ')[2]}"
     if isinstance(error, OSError) and error.strerror and error.filename:
@@ -58,7 +60,9 @@ def error_line(error: BaseException) -> str:
 
 @contextmanager
 def byte_progress(text: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar of bytes on standard error, where that is a terminal; gives what is told how many more are done."""
+    """Show a bar of bytes on standard error, if that is a terminal; yield a function that takes how many
+    more are done.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -71,13 +75,13 @@ def byte_progress(text: str, total: int | None) -> Iterator[Callable[[int], None
 
 
 def short(value: Any) -> str:
-    """A value, not longer than a line."""
+    """Return a value, not longer than a line."""
     text = repr(value) if isinstance(value, str | bytes) else " ".join(str(value).split())
-    return text if len(text) <= LONG else text[:LONG] + "…"
+    return text if len(text) <= MAX_SHOWN_LENGTH else text[:MAX_SHOWN_LENGTH] + "…"
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON has it; bytes that are no text as hexadecimal digits."""
+    """Return a value as JSON has it; bytes that are no text as hexadecimal digits."""
     if isinstance(value, dict):
         return {key: json_value(v) for key, v in value.items()}
     if isinstance(value, bytes):

@@ -11,14 +11,14 @@ import typer
 from headrace.cli.output import Json, byte_progress, say, show_json
 from headrace.cli.scan import scan_records
 from headrace.cli.verify import tfrecords
+from headrace.formats.shared.files import file_size, local_path
 from headrace.io.writer import TFRecordWriter
-from headrace.records.files import file_size, local_path
 
 
 def salvage(
     bad: Annotated[str, typer.Argument(help="The damaged file.", show_default=False)],
     good: Annotated[str, typer.Argument(help="The file to write.", show_default=False)],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace GOOD if it is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace GOOD if it exists.")] = False,
     as_json: Json = False,
 ) -> None:
     """Copy all records of BAD whose checksums are right to GOOD, compressed as BAD is, and say what is lost.

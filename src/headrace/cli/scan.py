@@ -1,4 +1,4 @@
-"""A pass over a TFRecord file that goes on behind damage: what is good, and where the bad ranges are."""
+"""Scan a TFRecord file past damage: report good records and bad ranges."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.records.files import file_size
-from headrace.records.reader import BadRecord, GoodRows, Reader
-from headrace.records.tfrecord import TFRecords
+from headrace.formats.shared.files import file_size
+from headrace.formats.shared.reader import BadRecord, GoodRows, Reader
+from headrace.formats.tfrecord.format import TFRecords
 
-STEP = 64 << 20
-"""About so many bytes are checked between two looks at the progress."""
+PROGRESS_BYTES = 64 << 20
+"""About how many bytes are checked between two progress updates."""
 
 
 @dataclass
 class BadBytes:
-    """Bytes that hold no good record; those of the unpacked file, where it is compressed. `stop` may not be known."""
+    """Bytes without a good record; of the decompressed file, if it is compressed. `stop` may be unknown."""
 
     start: int
     stop: int | None
@@ -26,7 +26,7 @@ class BadBytes:
 
 @dataclass
 class Report:
-    """What a pass found."""
+    """The result of a pass."""
 
     file: str
     records: int = 0
@@ -71,7 +71,7 @@ def scan_records(
                     if rows is not None:
                         rows(part.columns[0])
                 moved(offset)
-            step = max(1, int(STEP * max(1, found[-1].at.number) / max(1, found[-1].at.offset)))
+            step = max(1, int(PROGRESS_BYTES * max(1, found[-1].at.number) / max(1, found[-1].at.offset)))
     finally:
         reader.close()
     if report.bad and report.bad[-1].stop is None and not compression:

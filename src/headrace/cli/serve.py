@@ -12,24 +12,28 @@ from typing import Annotated
 import typer
 
 from headrace.cli.output import say
-from headrace.cluster.metrics import MetricsServer
+from headrace.cluster.metrics import serve_status
 from headrace.cluster.serve import LOOPBACK, stop_server, warm_up
 from headrace.cluster.server import start_server
 
 
 def serve(
-    port: Annotated[int, typer.Option(help="Where to listen; 0 takes one that is free.")] = 0,
-    host: Annotated[str, typer.Option(help="The address to listen on; others than this machine's need a token.")] = (
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 0,
+    host: Annotated[str, typer.Option(help="Address to listen on; others than the local machine need a token.")] = (
         "127.0.0.1"
     ),
     token: Annotated[
         str | None,
-        typer.Option(envvar="HEADRACE_TOKEN", help="What trainers must know; made up and printed where none is given."),
+        typer.Option(
+            envvar="HEADRACE_TOKEN", help="Secret that trainers must present. Default: generated and printed."
+        ),
     ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="A certificate, to encrypt what is sent.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
-    cpus: Annotated[int | None, typer.Option(help="How many processors to use; all, unless you say.")] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Where to answer Prometheus.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, to encrypt the connection.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Private key of the certificate.")] = None,
+    cpus: Annotated[int | None, typer.Option(help="Number of CPUs to use. Default: all.")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Port for Prometheus metrics; 0 chooses a free one and prints it.")
+    ] = None,
 ) -> None:
     """Run pipelines for trainers elsewhere, until it is interrupted: hr.cluster.addresses(["HOST:PORT"], token=…).
 
@@ -52,8 +56,10 @@ def serve(
         signal.signal(number, lambda *_: over.set())
     server = start_server(host, port, token=made, tls=tls, cpus=cpus)
     warm_up(server.work)
-    metrics = None if metrics_port is None else MetricsServer(server.work.status, metrics_port, host)
+    metrics = None if metrics_port is None else serve_status(server.work.status, metrics_port, host)
     say(f"listening on {host}:{server.port}, process {os.getpid()}" + ("" if token else f", token {made}"))
+    if metrics is not None:
+        say(f"metrics on http://{host}:{metrics.port}/metrics")
     over.wait()
     if metrics is not None:
         metrics.close()

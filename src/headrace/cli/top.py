@@ -1,4 +1,4 @@
-"""What workers are at, again and again."""
+"""Show the status of workers repeatedly."""
 
 from __future__ import annotations
 
@@ -10,25 +10,42 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.output import Json, say, show_json
+from headrace.cli.top_process import watch_process
 from headrace.cluster.addresses import location_of
 from headrace.cluster.members import ClusterWorker, Gone
 from headrace.errors import WorkerError
 
 
 def top(
-    addresses: Annotated[list[str], typer.Argument(help="Workers, as HOST:PORT.", show_default=False)],
-    token: Annotated[str | None, typer.Option(envvar="HEADRACE_TOKEN", help="What they were started with.")] = None,
-    tls_root_cert: Annotated[Path | None, typer.Option(help="The certificate that theirs are signed by.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long to wait between two looks.")] = 2.0,
-    count: Annotated[int, typer.Option(help="How many looks; 0 until it is interrupted.")] = 0,
+    addresses: Annotated[
+        list[str],
+        typer.Argument(
+            help="Workers, as HOST:PORT; or one process of this machine, by its id.",
+            metavar="ADDRESS…|PID",
+            show_default=False,
+        ),
+    ],
+    token: Annotated[
+        str | None, typer.Option(envvar="HEADRACE_TOKEN", help="Secret that the workers were started with.")
+    ] = None,
+    tls_root_cert: Annotated[Path | None, typer.Option(help="Certificate that signed those of the workers.")] = None,
+    seconds: Annotated[float, typer.Option(help="Seconds between two updates.")] = 2.0,
+    count: Annotated[int, typer.Option(help="Number of updates; 0 continues until interrupted.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Show what workers are at: rows and megabytes a second, splits, and how much lies ready.
+    """Show the throughput, splits and buffers of workers, again and again.
+
+    A process of this machine that called `hr.observe.serve_top()` is shown by its id: passes, stages, starvation.
 
     Example:
 
       headrace top 10.0.0.7:4711 10.0.0.8:4711
+
+      headrace top 4711
     """
+    if len(addresses) == 1 and addresses[0].isdigit():
+        watch_process(int(addresses[0]), seconds, count, as_json=as_json)
+        return
     tls = None if tls_root_cert is None else tls_root_cert.read_bytes()
     members = [ClusterWorker(location_of(a, tls=tls is not None), token=token, tls=tls, timeout=5.0) for a in addresses]
     before: dict[str, dict[str, Any]] = {}

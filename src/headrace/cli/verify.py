@@ -11,9 +11,9 @@ import typer
 from headrace.cli.output import Json, byte_progress, bytes_text, say, show_json
 from headrace.cli.scan import Report, scan_records
 from headrace.execute.budget import cpus
-from headrace.records.files import file_size
-from headrace.records.kinds import FileKind, file_kind
-from headrace.sources.list_files import matching
+from headrace.formats.shared.files import file_size
+from headrace.formats.shared.kinds import FileKind, file_kind
+from headrace.formats.shared.list_files import matching
 
 FileArguments = Annotated[
     list[str], typer.Argument(help="TFRecord files: paths, patterns or URLs.", show_default=False)
@@ -48,7 +48,7 @@ def verify(files: FileArguments, as_json: Json = False) -> None:
 
 
 def tfrecords(paths: list[str]) -> dict[str, FileKind]:
-    """The kinds of these files, which must all be TFRecord."""
+    """Return the kinds of these files, which must all be TFRecord."""
     kinds = {path: file_kind(path) for path in paths}
     for path, kind in kinds.items():
         if kind.format != "TFRecord":

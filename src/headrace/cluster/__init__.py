@@ -1,4 +1,8 @@
-"""Workers that run pipelines, for `ds.distribute_over`: on this machine, on others, on Ray or on Dask."""
+"""Workers that run parts of a pipeline elsewhere: on this machine, on others, on Ray or on Dask.
+
+Import `distribute_over` and the constructors of clusters. It knows plans, passes and iterators; it does not know
+adapters or catalogues.
+"""
 
 from headrace.cluster.addresses import addresses
 from headrace.cluster.local import local

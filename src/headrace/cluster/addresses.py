@@ -1,4 +1,4 @@
-"""Workers that somebody else has started, such as Kubernetes: `headrace serve`."""
+"""Workers that were started elsewhere, for example by Kubernetes: `headrace serve`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import threading
 import weakref
 from collections.abc import Sequence
 
-from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker, Gone
+from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker, Gone
+from headrace.core.paths import local_only
 from headrace.errors import WorkerError
-from headrace.paths import local_only
+from headrace.remote.redact import show_path
 
 RETRY_SECONDS = 1.0
-"""How often an address is tried that does not answer."""
+"""How often an address that does not answer is retried."""
 
 
 class AddressCluster(Cluster):
@@ -26,8 +27,8 @@ class AddressCluster(Cluster):
         *,
         token: str | None,
         tls: bytes | None,
-        timeout: float = TIMEOUT,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT_SECONDS,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         super().__init__(timeout=timeout, patience=patience)
         self._token = token
@@ -40,17 +41,17 @@ class AddressCluster(Cluster):
         )
         self._finalizer = weakref.finalize(self, self._wake.set)
         for address in addresses:
-            self._wanted[location_of(address, tls=tls is not None)] = "nobody has asked yet"
+            self._wanted[location_of(address, tls=tls is not None)] = "not asked yet"
         self._caller.start()
 
     def add(self, address: str) -> None:
-        """One more worker, from the moment it answers."""
+        """Add a worker, from the moment it answers."""
         with self._changed:
-            self._wanted.setdefault(location_of(address, tls=self._tls is not None), "nobody has asked yet")
+            self._wanted.setdefault(location_of(address, tls=self._tls is not None), "not asked yet")
         self._wake.set()
 
     def remove(self, address: str) -> None:
-        """One worker less: its splits go on elsewhere."""
+        """Remove one worker: its splits continue elsewhere."""
         location = location_of(address, tls=self._tls is not None)
         with self._changed:
             self._wanted.pop(location, None)
@@ -92,7 +93,7 @@ class AddressCluster(Cluster):
         return True
 
     def _note_refusal(self, location: str, *, refused: bool) -> None:
-        """Whether a worker has answered that it does not take this process's token; the caller holds the lock."""
+        """Note that a worker rejects this process's token. The caller holds the lock."""
         (self._refused.add if refused else self._refused.discard)(location)
         self._changed.notify_all()
 
@@ -125,10 +126,10 @@ def _call_missing(known: weakref.ref[AddressCluster], wake: threading.Event) -> 
 
 
 def location_of(address: str, *, tls: bool) -> str:
-    """How Flight names an address."""
+    """Return how Flight names an address."""
     host, colon, port = address.rpartition(":")
     if "://" in address or not colon or not port.isdecimal():
-        raise ValueError(f'an address is "host:port", as headrace serve prints it, not {address!r}')
+        raise ValueError(f'an address is "host:port", as headrace serve prints it, not {show_path(address)!r}')
     return f"grpc{'+tls' if tls else ''}://{host}:{port}"
 
 
@@ -137,14 +138,21 @@ def addresses(
     *,
     token: str | None = None,
     tls_root_cert: str | os.PathLike[str] | None = None,
-    timeout: float = TIMEOUT,
-    patience: float = PATIENCE,
+    timeout: float = TIMEOUT_SECONDS,
+    patience: float = PATIENCE_SECONDS,
 ) -> AddressCluster:
-    """A cluster of workers that run already, each started by `headrace serve --port PORT`, at "host:port".
+    """Connect to running workers at "host:port", each started by `headrace serve --port PORT`.
 
     `token` is what they were started with, HEADRACE_TOKEN unless it is given; `tls_root_cert` a file with the
-    certificate that theirs are signed by, where they have one. Addresses that do not answer are tried again and again;
+    certificate that signs theirs, if they use TLS. Addresses that do not answer are tried again and again;
     a pass that finds only workers that refuse the token fails at once.
+
+    Args:
+        addresses: Workers, as "host:port".
+        token: Secret that the workers were started with.
+        tls_root_cert: Certificate that signed those of the workers.
+        timeout: Seconds to wait for an answer before giving up on a worker.
+        patience: Seconds to wait while no worker is available.
 
     >>> from headrace.cluster.server import start_server
     >>> worker = start_server(token="secret")

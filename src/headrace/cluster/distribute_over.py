@@ -1,4 +1,4 @@
-"""Run a pipeline on the workers of a cluster, in an order that the number of splits alone decides on."""
+"""Run a pipeline on the workers of a cluster, in an order that depends only on the number of splits."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from headrace.cluster.split_turns import DistributeOverStream
 from headrace.cluster.splits import Cut, Fragment, find_cut, with_fixed_seeds
 from headrace.execute.registry import opens
 from headrace.execute.state import require_seeds
-from headrace.ops.arguments import one_of, positive
+from headrace.indexed.range import Range
 from headrace.ops.interleave import TurnsMark
+from headrace.ops.shared.arguments import one_of, positive
 from headrace.plan.capabilities import share_of_process
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Ahead, Node, walk
 from headrace.plan.spec import Spec
-from headrace.sources.range import Range
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 Epochs = Literal["distributed_epoch", "parallel_epochs"]
-SPLITS = 16
-"""How many there are where nobody says: never a number of workers, since the order depends on it."""
+DEFAULT_SPLITS = 16
+"""The default number of splits: never the number of workers, because the order depends on it."""
 
 
 def distribute_over(
@@ -38,21 +38,37 @@ def distribute_over(
     shared: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Have the workers of a cluster make the elements, `splits` shares of them at a time (16 unless you say).
+    """Make the elements on the workers of a cluster, in `splits` shares (default: 16).
 
     A split is a share of the files, partitions, ranges or rows of the sources, with all operations after them to
     itself. Splits take turns, `block_length` elements each; `cycle_length` of them at a time, else all. So the order
-    depends on the plan and these numbers alone, whichever workers there are, come, die or fall behind; where only maps
-    and batches follow a source whose elements are found by number, it is the order of one process. The state is the
-    iterator's, as ever: it can be restored with another cluster.
+    depends on the plan and these numbers alone, whichever workers there are, come, die or fall behind; if only maps and
+    batches follow a source that can be indexed, it is the order of one process. The state is the iterator's, as always:
+    it can be restored with another cluster.
+
+    `num_parallel_calls=n` of an operation before it is a total of the cluster: each split that runs at a time makes its
+    part of the calls, and at least one. A function that is not traced is called once for each element, unless a worker
+    fails: so a split that has begun stays with its worker, and workers that join later get those that have not begun.
 
     With `mode="parallel_epochs"` every split is a pass over everything, in an order of its own.
 
-    Trainers that each take their share of it (`distribute` or `shard` right after it) are sent that alone, and where
-    elements can be passed over without being made, workers make no others for them.
+    Trainers that each take their share (`distribute` or `shard` right after it) receive only that, and workers skip the
+    other elements if they can be skipped without being made.
 
     With `shared=True` workers make each element once for all trainers that read the same dataset at about the same
-    place, whichever of them asks first. What each gets is the same with and without.
+    position, whichever of them asks first. The elements are the same with and without.
+
+    Args:
+        cluster: The workers.
+        splits: Number of shares the plan is cut into. Default: 16.
+        mode: "distributed_epoch", or "parallel_epochs" for one pass per split.
+        cycle_length: Number of inputs that take turns.
+        block_length: Number of elements that each input gives per turn.
+        shared: Whether several trainers share one pass.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> with hr.cluster.local(2) as workers:
     ...     ds = hr.Dataset.range(6).map(lambda x: x * x).batch(2).distribute_over(workers, splits=3)
@@ -62,7 +78,7 @@ def distribute_over(
     if not isinstance(cluster, Cluster):
         raise TypeError(f"distribute_over takes a cluster, such as hr.cluster.local(4), not {cluster!r}")
     one_of("mode", mode, Epochs)
-    count = SPLITS if splits is None else positive("splits", splits)
+    count = DEFAULT_SPLITS if splits is None else positive("splits", splits)
     _check_plan(self._node)
     if shared:
         require_seeds(self._node, "several trainers share these elements")
@@ -98,7 +114,7 @@ class SplitNumbers(Range):
 
 @dataclass(frozen=True, eq=False)
 class DistributeOver(Node):
-    """`splits` plans that take turns, each run by a worker. `numbers` are those of the splits."""
+    """`splits` interleaved plans, each run by a worker. `numbers` are those of the splits."""
 
     plan: Node
     numbers: Node
@@ -111,7 +127,7 @@ class DistributeOver(Node):
     cluster: Cluster = field(default_factory=Cluster, repr=False, metadata=TUNING)
     shared: bool = field(default=False, repr=False, metadata=TUNING)
 
-    pure = True  # rows are made ahead, elsewhere, and made again: that is what was asked for
+    pure = True  # rows are made ahead, elsewhere, and made again: that is what was requested
     ahead = Ahead.READY
 
     @property
@@ -136,7 +152,7 @@ class DistributeOver(Node):
 
     @cached_property
     def cut(self) -> Cut:
-        """Where the plan is cut."""
+        """Return where the plan is cut."""
         return self._cut_of(self.plan)
 
     def _cut_of(self, plan: Node) -> Cut:
@@ -158,7 +174,7 @@ class DistributeOver(Node):
 
     @cached_property
     def lengths(self) -> list[int] | None:
-        """How many rows each split has, where the plan tells."""
+        """Return how many rows each split has, if the plan determines it."""
         if self.mode == "parallel_epochs":
             found = [self.plan.cardinality] * self.splits
         else:

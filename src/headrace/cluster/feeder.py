@@ -1,4 +1,4 @@
-"""Threads that ask one worker for rows, as long as a pass wants any of it."""
+"""Threads that request rows from one worker, as long as a pass needs any."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 JOIN_SECONDS = 5.0
 
 
-STREAMS = 2
-"""So many requests to one worker are under way at a time, each for some of its splits: rows of one come while the other
-is between an answer and the next request."""
+REQUESTS_IN_FLIGHT = 2
+"""How many requests to one worker are in flight, each for some of its splits: rows of one arrive while the other is
+between an answer and the next request.
+"""
 
 
 class Feeder:
@@ -28,12 +29,12 @@ class Feeder:
         self._member = member
         self._threads = [
             threading.Thread(target=self._feed, args=[i], name=f"headrace-worker-{member.name}", daemon=True)
-            for i in range(STREAMS)
+            for i in range(REQUESTS_IN_FLIGHT)
         ]
 
     def begin(self, split: int) -> None:
-        """Begin to ask for this split, if nobody does yet."""
-        thread = self._threads[split % STREAMS]
+        """Begin to request this split, if no thread does yet."""
+        thread = self._threads[split % REQUESTS_IN_FLIGHT]
         if thread.ident is None:
             thread.start()
 
@@ -62,18 +63,18 @@ class Feeder:
                 member.release(Release(session.name, wait=session.ending_seconds))
 
     def _next_wants(self, stream: int) -> list[SplitWant] | None:
-        """What to ask for next, as soon as there is something; None once nobody wants anything of this worker."""
+        """Return what to request next, as soon as there is something; None once this worker is no longer needed."""
         session = self._session
         with session.changed:
             while not session.closed and session.has(self._member):
-                wants = session.wants(self._member, lambda split: split % STREAMS == stream)
+                wants = session.wants(self._member, lambda split: split % REQUESTS_IN_FLIGHT == stream)
                 if wants:
                     return wants
                 session.changed.wait()
             return None
 
     def stop(self) -> None:
-        """Have it end soon: a call that is under way is cut off."""
+        """End soon: a call in flight is aborted."""
         self._member.cancel(self._session.name)
 
     def end(self) -> None:

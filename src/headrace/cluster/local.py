@@ -1,4 +1,4 @@
-"""Workers that are processes of this machine, started and ended with the cluster."""
+"""Workers that are processes on this machine, started and ended with the cluster."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ import weakref
 from multiprocessing.connection import wait as wait_for_any
 from typing import Any, NamedTuple
 
-from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker
+from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker
 from headrace.errors import HeadraceError, WorkerError
 from headrace.execute.budget import cpus
 
 START_SECONDS = 120.0
 """How long a process may take to begin to listen: on a busy machine imports take long."""
-BAD_STARTS = 3
-"""So many processes in a row that end before they listen are enough."""
+MAX_FAILED_STARTS = 3
+"""Give up after this many processes in a row end before they listen."""
 
 
 class Launched(NamedTuple):
-    """A process, the end of a pipe that it says its port on and which breaks with it, and one that it breaks with."""
+    """A process, a pipe on which it reports its port and that breaks when it ends, and a pipe that ends it when it
+    breaks.
+    """
 
     process: subprocess.Popen[bytes]
     said: int
@@ -32,10 +34,10 @@ class Launched(NamedTuple):
 
 
 class Launcher(threading.Thread):
-    """Starts processes, hears of their end, and starts others in their place.
+    """Start processes, wait for their end, and replace them.
 
-    The system ends a process with the thread that started it, so this one lives as long as they do. It knows the
-    cluster by a weak reference: a cluster that nobody holds ends.
+    The system ends a process with the thread that started it, so this thread lives as long as they do. It holds the
+    cluster by a weak reference, so that an unreferenced cluster ends.
     """
 
     def __init__(self, cluster: LocalCluster, token: str) -> None:
@@ -52,7 +54,7 @@ class Launcher(threading.Thread):
         self._owner = os.getpid()
 
     def order(self, what: str, value: Any = None) -> None:
-        """Have it do something: "resize" to a number, "kill" a member, "end"."""
+        """Queue an order: "resize" to a number, "kill" a member, "end"."""
         if self._owner != os.getpid():
             return
         self._orders.put((what, value))
@@ -72,7 +74,7 @@ class Launcher(threading.Thread):
             os.close(self._woken_end)
 
     def _obey(self) -> bool:
-        """Do what was ordered, and have as many processes as are wanted; whether to go on."""
+        """Execute queued orders, and start or end processes as needed. Return whether to continue."""
         while True:
             try:
                 what, value = self._orders.get_nowait()
@@ -87,7 +89,7 @@ class Launcher(threading.Thread):
                     self._end(said)
         while len(self._launched) > self._wanted:
             self._end(next(reversed(self._launched)))
-        while len(self._launched) < self._wanted and self._bad_starts < BAD_STARTS:
+        while len(self._launched) < self._wanted and self._bad_starts < MAX_FAILED_STARTS:
             self._start()
         return True
 
@@ -121,7 +123,7 @@ class Launcher(threading.Thread):
                 self._hear(end)
 
     def _hear(self, said: int) -> None:
-        """A process says its port, or is gone."""
+        """Handle a process that reports its port, or is gone."""
         data = os.read(said, 64)
         cluster = self._cluster()
         if data and cluster is not None:
@@ -150,11 +152,11 @@ class Launcher(threading.Thread):
 
 
 class LocalCluster(Cluster):
-    """Processes of this machine. One that ends, or does not answer, is replaced."""
+    """Processes on this machine. One that ends, or does not answer, is replaced."""
 
     kind = "local"
 
-    def __init__(self, workers: int, *, timeout: float = TIMEOUT, patience: float = PATIENCE) -> None:
+    def __init__(self, workers: int, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
         super().__init__(timeout=timeout, patience=patience)
         if os.name != "posix" or not sys.executable:
             raise HeadraceError("hr.cluster.local needs Linux or macOS and a Python interpreter to start")
@@ -162,9 +164,13 @@ class LocalCluster(Cluster):
         self._launcher.start()
         self._end = weakref.finalize(self, _end_launcher, self._launcher)
         self._launcher.order("resize", workers)
+        self._target = workers
+
+    def starting(self) -> int:
+        return 0 if self._launcher.problem else max(0, self._target - len(self.members()))
 
     def resize(self, workers: int) -> None:
-        """Have so many workers from here on; passes that are under way go on with them.
+        """Change the number of workers; running passes continue with them.
 
         >>> with hr.cluster.local(1) as workers:
         ...     workers.resize(2)
@@ -174,6 +180,7 @@ class LocalCluster(Cluster):
             raise ValueError(f"a cluster has 0 workers or more, not {workers}")
         if self._closed:
             raise WorkerError("the cluster is closed")
+        self._target = workers
         self._launcher.order("resize", workers)
 
     def replace(self, member: ClusterWorker, reason: str) -> None:  # noqa: ARG002
@@ -193,15 +200,20 @@ def _end_launcher(launcher: Launcher) -> None:
         launcher.join(START_SECONDS)
 
 
-def local(workers: int, *, timeout: float = TIMEOUT, patience: float = PATIENCE) -> LocalCluster:
-    """A cluster of `workers` processes on this machine.
+def local(workers: int, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS) -> LocalCluster:
+    """Start a cluster of `workers` processes on this machine.
 
     One that does not answer for `timeout` seconds is replaced; a pass waits `patience` seconds while there is none.
+
+    Args:
+        workers: Number of workers.
+        timeout: Seconds to wait for an answer before giving up on a worker.
+        patience: Seconds to wait while no worker is available.
 
     >>> with hr.cluster.local(2) as workers:
     ...     sum(hr.Dataset.range(10).distribute_over(workers, splits=4))
     np.int64(45)
     """
-    from headrace.ops.arguments import positive
+    from headrace.ops.shared.arguments import positive
 
     return LocalCluster(positive("workers", workers), timeout=timeout, patience=patience)

@@ -1,4 +1,4 @@
-"""Clusters: which workers there are, whoever started them."""
+"""Clusters: which workers there are, however they were started."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import pickle
 import threading
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from headrace.cluster.metrics import MetricsServer
+from headrace.cluster.metrics import serve_status
 from headrace.cluster.parcels import Label, read_label
 from headrace.cluster.requests import PUT_BYTES, RESPONSE_SECONDS, PackedFragment, Poll, Release
 from headrace.errors import WorkerError
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import flight
 
-TIMEOUT = 60.0
-"""Seconds after which a worker that does not answer is taken to hang: rows or none, it answers in a tenth of one."""
-PATIENCE = 120.0
+    from headrace.columns.block import Block
+    from headrace.dataset import Dataset
+    from headrace.feature_column.learners import Learner
+    from headrace.observe.metrics_server import MetricsServer
+
+TIMEOUT_SECONDS = 60.0
+"""Seconds after which a worker that does not answer is assumed to hang: it normally answers in 0.1 s, rows or none."""
+PATIENCE_SECONDS = 120.0
 """Seconds that a pass waits for a worker while there is none."""
 
 
@@ -33,10 +38,10 @@ class Gone(Exception):  # noqa: N818
 
 
 class ClusterWorker:
-    """One worker as a trainer sees it: where it listens, and the messages."""
+    """One worker as a trainer sees it: its address, and the messages."""
 
     def __init__(
-        self, location: str, *, token: str | None = None, tls: bytes | None = None, timeout: float = TIMEOUT
+        self, location: str, *, token: str | None = None, tls: bytes | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> None:
         self.location = location
         self.name = location.rpartition("/")[2]
@@ -70,7 +75,7 @@ class ClusterWorker:
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
-        """What goes wrong on the way is a worker that is gone; what it says is wrong with the request is raised."""
+        """Raise Gone for faults of the connection; raise errors of the request as they are."""
         import pyarrow as pa
         from pyarrow import flight
 
@@ -82,7 +87,7 @@ class ClusterWorker:
             raise Gone(_first_line(error)) from None
 
     def poll(self, request: Poll) -> Generator[tuple[Label, pa.RecordBatch | None], None, None]:
-        """Labels and rows that are ready; raises Gone where the connection breaks."""
+        """Yield labels and rows that are ready. Raise Gone if the connection breaks."""
         from pyarrow import flight
 
         descriptor = flight.FlightDescriptor.for_command(pickle.dumps(request, protocol=5))
@@ -103,7 +108,7 @@ class ClusterWorker:
                     writer.close()
 
     def send_fragment(self, fragment: PackedFragment) -> None:
-        """Have the worker keep a fragment."""
+        """Send a fragment to the worker."""
         import pyarrow as pa
         from pyarrow import flight
 
@@ -120,12 +125,12 @@ class ClusterWorker:
                 writer.close()
 
     def release(self, request: Release) -> None:
-        """Tell the worker what nobody wants any more; one that does not hear finds out by itself."""
+        """Tell the worker which splits are no longer needed; a worker that misses this finds out by a timeout."""
         with contextlib.suppress(Gone, WorkerError):
             self._act("release", pickle.dumps(request, protocol=5), timeout=request.wait + 1.0)
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
-        """What it is at; raises Gone where it does not answer."""
+        """Return the worker's status. Raise Gone if it does not answer."""
         (found,) = self._act("status", b"", timeout=timeout)
         made: dict[str, Any] = json.loads(found)
         return made
@@ -138,7 +143,7 @@ class ClusterWorker:
             return [result.body.to_pybytes() for result in results]
 
     def cancel(self, session: str | None = None) -> None:
-        """End the calls that are under way, of one session or of all."""
+        """End the calls that are in progress, of one session or of all."""
         for reader, owner in list(self._under_way.items()):
             if session in (None, owner):
                 with contextlib.suppress(Exception):  # one that has ended meanwhile
@@ -161,7 +166,7 @@ def _first_line(error: BaseException) -> str:
 
 
 class Listener(Protocol):
-    """Who wants to know which workers come and go."""
+    """An object that is notified when workers come and go."""
 
     def joined(self, member: ClusterWorker) -> None: ...
     def left(self, member: ClusterWorker) -> None: ...
@@ -169,15 +174,19 @@ class Listener(Protocol):
 
 
 class Cluster:
-    """Workers that run splits of pipelines: `hr.cluster.local` and the like make them.
+    """Workers that run splits of pipelines, made by `hr.cluster.local` and similar functions.
 
-    A cluster belongs to the process that made it. It is closed by `close()`, at the end of a `with`, and when nobody
-    holds it; what it started is ended then.
+    A cluster belongs to the process that made it. It is closed by `close()`, at the end of a `with`, and when it is
+    garbage-collected; this ends what it started.
+
+    Args:
+        timeout: Seconds to wait for an answer before giving up on a worker.
+        patience: Seconds to wait while no worker is available.
     """
 
     kind = "none"
 
-    def __init__(self, *, timeout: float = TIMEOUT, patience: float = PATIENCE) -> None:
+    def __init__(self, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
         self.timeout = timeout
         self.patience = patience
         self._members: list[ClusterWorker] = []
@@ -203,13 +212,23 @@ class Cluster:
     ) -> None:
         self.close()
 
+    def gather(self, ds: Dataset, learners: Sequence[Learner], take: Callable[[Block], None], **how: Any) -> None:
+        """Let the workers show all blocks of a dataset to copies of `learners`, and merge what these have learned."""
+        from headrace.cluster.gather_rows import gather_on
+
+        gather_on(self, ds, learners, take, **how)
+
     def members(self) -> list[ClusterWorker]:
-        """The workers that are believed to be there."""
+        """Return the workers that are believed to be there."""
         with self._changed:
             return list(self._members)
 
+    def starting(self) -> int:
+        """Return how many workers are being started, and will join."""
+        return 0
+
     def listen(self, listener: Listener) -> list[ClusterWorker]:
-        """Have this one told who comes and goes; who is there now."""
+        """Register a listener for workers that come and go. Return the present workers."""
         with self._changed:
             if self._closed:
                 raise WorkerError("the cluster is closed")
@@ -217,12 +236,12 @@ class Cluster:
             return list(self._members)
 
     def forget(self, listener: Listener) -> None:
-        """This one need not be told any more."""
+        """Unregister a listener."""
         with self._changed:
             self._listeners.discard(listener)
 
     def join(self, member: ClusterWorker) -> None:
-        """One more worker."""
+        """Add a worker."""
         with self._changed:
             closed = self._closed
             if not closed:
@@ -236,7 +255,7 @@ class Cluster:
             each.joined(member)
 
     def leave(self, member: ClusterWorker) -> bool:
-        """One worker less; whether it was one."""
+        """Remove one worker. Return whether it was one."""
         with self._changed:
             known = member in self._members
             if known:
@@ -250,7 +269,7 @@ class Cluster:
         return known
 
     def report(self, member: ClusterWorker, reason: str) -> None:
-        """A pass says that a worker is gone: it is, whatever becomes of it."""
+        """Handle a pass's report that a worker is gone: it is dropped in any case."""
         if self.leave(member):
             self._lost += 1
             self.replace(member, reason)
@@ -259,7 +278,7 @@ class Cluster:
         """See to it that another one takes the place of a worker that is gone."""
 
     def wait_for(self, workers: int, timeout: float | None = None) -> None:
-        """Wait until so many workers are there; raises WorkerError where they do not come in time.
+        """Wait until this many workers are there; raises WorkerError if they do not come in time.
 
         >>> with hr.cluster.local(2) as workers:
         ...     workers.wait_for(2)
@@ -276,15 +295,15 @@ class Cluster:
                 raise WorkerError(f"{len(self._members)} of {workers} workers are there: {self.why_not()}")
 
     def may_have(self, workers: int) -> bool:  # noqa: ARG002
-        """Whether there may yet be so many workers: not if those that are missing have refused this process."""
+        """Return whether there may yet be this many workers: not if the missing ones have rejected this process."""
         return True
 
     def why_not(self) -> str:
-        """Why workers are missing, as far as it is known."""
-        return "nobody has started them"
+        """Return why workers are missing, as far as it is known."""
+        return "none was started"
 
     def status(self, timeout: float = 2.0) -> dict[str, Any]:
-        """Who is at what: the workers, and the passes of this process, as JSON holds it.
+        """Return the status of the workers and of the passes of this process, as JSON values.
 
         >>> with hr.cluster.local(1) as workers:
         ...     workers.wait_for(1)
@@ -304,7 +323,7 @@ class Cluster:
         return {"kind": self.kind, "workers": workers, "passes": passes, "lost": self._lost}
 
     def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> int:
-        """Answer Prometheus on a port until the cluster is closed; which one, where none was said.
+        """Serve Prometheus metrics on a port until the cluster is closed. Return the port.
 
         >>> from urllib.request import urlopen
         >>> with hr.cluster.local(1) as workers:
@@ -319,7 +338,7 @@ class Cluster:
             found = itself()
             return {"workers": [], "passes": [], "lost": 0} if found is None else found.status()
 
-        server = MetricsServer(status, port, host)
+        server = serve_status(status, port, host)
         weakref.finalize(self, server.close)
         self._metrics.append(server)
         return server.port

@@ -1,19 +1,20 @@
-"""Workers within the workers of a Dask cluster: wherever Dask has one, there is one of ours."""
+"""Workers inside the workers of a Dask cluster, one in each."""
 
 from __future__ import annotations
 
 import secrets
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
-from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker
+from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker
 from headrace.errors import WorkerError
 
 START_SECONDS = 60.0
-"""How long a worker of Dask may take to say where it listens: one that hangs keeps nobody from asking the others."""
+"""How long a Dask worker may take to report its address: one that hangs does not block requests to the others."""
 LOOK_SECONDS = 1.0
-"""How often Dask is asked which workers it has."""
+"""How often the list of Dask workers is requested."""
 NO_WORKERS = "Dask has no workers"
 NO_WORKERS_ANY_MORE = (
     "Dask has no workers any more, of up to {}. It gives up those that are not back within "
@@ -26,7 +27,7 @@ _servers: dict[str, Any] = {}
 
 
 def serve_in_dask(name: str, token: str, cpus: int, host: str) -> str:
-    """What runs in a worker of Dask: listens, and says where."""
+    """Run in a Dask worker: listen, and return the address."""
     from headrace.cluster.serve import warm_up
     from headrace.cluster.server import start_server
 
@@ -38,12 +39,29 @@ def serve_in_dask(name: str, token: str, cpus: int, host: str) -> str:
 
 
 def stop_in_dask(name: str) -> None:
-    """The end of that."""
+    """End the worker in a Dask worker."""
     from headrace.cluster.serve import stop_server
 
     server = _servers.pop(name, None)
     if server is not None:
         stop_server(server)
+
+
+def _what_is_missing() -> Callable[[], str]:
+    """What a worker is asked first: made here, so that it travels as it is and needs no headrace over there."""
+
+    def missing() -> str:
+        import importlib.util
+        import sys
+
+        try:
+            there = importlib.util.find_spec("headrace") is not None
+        except (ImportError, ValueError):
+            there = False
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return "" if there else f"headrace is not installed there, in Python {version} ({sys.executable}): install it"
+
+    return missing
 
 
 class DaskCluster(Cluster):
@@ -57,6 +75,8 @@ class DaskCluster(Cluster):
         self._token = secrets.token_hex(16)
         self._name = f"headrace-{secrets.token_hex(4)}"
         self._problem = ""
+        self._lacking: set[str] = set()
+        self._found: set[str] = set()
         self._most = 0
         self._wake = threading.Event()
         self._finalizer = weakref.finalize(self, _stop_all, client, self._name, self._wake)
@@ -66,11 +86,12 @@ class DaskCluster(Cluster):
         self._looker.start()
 
     def look(self) -> bool:
-        """Begin in those workers of Dask where there is none yet; whether to look again."""
+        """Start workers in Dask workers that have none yet. Return whether to check again."""
         if self._closed:
             return False
         found = self._client.scheduler_info(n_workers=-1)["workers"]
         self._most = max(self._most, len(found))
+        self._found = set(found)
         if not found:
             self._problem = NO_WORKERS if self._most == 0 else NO_WORKERS_ANY_MORE.format(self._most)
         with self._changed:
@@ -79,13 +100,17 @@ class DaskCluster(Cluster):
             if worker not in found:
                 self.report(member, "Dask has it no more")
         for worker, about in found.items():
-            if worker not in there:
+            if worker not in there and worker not in self._lacking:
                 self._begin(worker, about)
         return True
 
     def _begin(self, worker: str, about: dict[str, Any]) -> None:
         try:
             client = self._client
+            lacking = client.sync(client._run, _what_is_missing(), workers=[worker], callback_timeout=START_SECONDS)
+            if lacking[worker]:
+                self._give_up_on(worker, lacking[worker])
+                return
             answers = client.sync(
                 client._run, serve_in_dask, self._name, self._token, about["nthreads"], about["host"],
                 workers=[worker], callback_timeout=START_SECONDS,
@@ -101,6 +126,17 @@ class DaskCluster(Cluster):
     def replace(self, member: ClusterWorker, reason: str) -> None:
         self._problem = f"{member.handle}: {reason}"
         self._wake.set()
+
+    def _give_up_on(self, worker: str, reason: str) -> None:
+        """Report at once that a worker cannot import headrace: it never will."""
+        self._problem = f"{worker}: {reason}"
+        with self._changed:
+            self._lacking.add(worker)
+            self._changed.notify_all()
+
+    def may_have(self, workers: int) -> bool:
+        lacking = self._found & self._lacking
+        return not lacking or len(self._found - lacking) >= workers
 
     def why_not(self) -> str:
         return self._problem or NO_WORKERS
@@ -134,10 +170,15 @@ def _stop_all(client: Any, name: str, wake: threading.Event) -> None:
         client.run(stop_in_dask, name, on_error="ignore")
 
 
-def dask(client: Any, *, timeout: float = TIMEOUT, patience: float = PATIENCE) -> DaskCluster:
-    """A cluster within the one that a `dask.distributed.Client` is connected to: a worker in each of its workers.
+def dask(client: Any, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS) -> DaskCluster:
+    """Return a cluster within the one that a `dask.distributed.Client` is connected to, one worker in each Dask worker.
 
     Those that Dask starts later, adaptively or in the place of dead ones, are used from then on.
+
+    Args:
+        client: A `dask.distributed.Client`.
+        timeout: Seconds to wait for an answer before giving up on a worker.
+        patience: Seconds to wait while no worker is available.
     """
     if not hasattr(client, "scheduler_info") or not hasattr(client, "run"):
         raise TypeError(f"hr.cluster.dask takes a dask.distributed.Client, not {type(client).__qualname__}")

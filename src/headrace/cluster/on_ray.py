@@ -7,15 +7,15 @@ import threading
 import weakref
 from typing import Any
 
-from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker
+from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker
 from headrace.errors import WorkerError
-from headrace.ops.arguments import positive
+from headrace.ops.shared.arguments import positive
 
 START_SECONDS = 120.0
 
 
 class RayWorker:
-    """What an actor does: it listens, and ends with its process."""
+    """An actor that listens, and ends with its process."""
 
     def __init__(self, token: str, cpus: int) -> None:
         import ray
@@ -29,11 +29,11 @@ class RayWorker:
         self._address = f"{host}:{self._server.port}"
 
     def address(self) -> str:
-        """Where it listens."""
+        """Return the address it listens on."""
         return self._address
 
     def stay(self) -> None:
-        """Nothing, for as long as the actor lives: who waits for it hears of its end."""
+        """Do nothing, for as long as the actor lives: waiting for it detects its end."""
         threading.Event().wait()
 
 
@@ -52,7 +52,7 @@ class RayCluster(Cluster):
         self.resize(workers)
 
     def resize(self, workers: int) -> None:
-        """Have so many actors from here on; passes that are under way go on with them."""
+        """Change the number of actors; running passes continue with them."""
         if self._closed:
             raise WorkerError("the cluster is closed")
         with self._changed:
@@ -73,7 +73,7 @@ class RayCluster(Cluster):
         threading.Thread(target=_follow, args=(weakref.ref(self), actor), name="an actor of Ray", daemon=True).start()
 
     def begin(self, actor: Any, address: str) -> ClusterWorker | None:
-        """An actor listens; the worker that it is, if it is wanted still."""
+        """Wait until an actor listens. Return its worker, if it is still wanted."""
         member = ClusterWorker(f"grpc://{address}", token=self._token, timeout=self.timeout)
         member.handle = actor
         with self._changed:
@@ -88,11 +88,12 @@ class RayCluster(Cluster):
         return member
 
     def fail(self, actor: Any, problem: str) -> None:
-        """An actor could not be started: another is, unless there is no end to that."""
+        """Handle an actor that could not be started: start another, unless too many failed."""
         again = not self._problem
         self._problem = problem
         with self._changed:
             known = self._actors.pop(actor, self) is not self
+            self._changed.notify_all()
         if known and again and not self._closed:
             self._start()
 
@@ -109,6 +110,9 @@ class RayCluster(Cluster):
         if member is not None:
             self.leave(member)
         _kill(actor)
+
+    def may_have(self, workers: int) -> bool:  # noqa: ARG002
+        return "No module named 'headrace'" not in self._problem
 
     def why_not(self) -> str:
         return self._problem or "Ray has not started them yet: are there as many processors free?"
@@ -156,11 +160,19 @@ def _kill_all(actors: dict[Any, Any]) -> None:
         _kill(actors.popitem()[0])
 
 
-def ray(workers: int, *, timeout: float = TIMEOUT, patience: float = PATIENCE, **options: Any) -> RayCluster:
-    """A cluster of `workers` actors of the Ray that this process is connected to (`ray.init`).
+def ray(
+    workers: int, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS, **options: Any
+) -> RayCluster:
+    """Return a cluster of `workers` actors of the Ray that this process is connected to (`ray.init`).
 
     `options` are those of Ray's actors: `num_cpus=2`, `resources={...}`, `runtime_env={...}`. Actors that end, with
     their node or by themselves, are replaced by others; `close()` ends them all.
+
+    Args:
+        workers: Number of workers.
+        timeout: Seconds to wait for an answer before giving up on a worker.
+        patience: Seconds to wait while no worker is available.
+        **options: Options of Ray's actors, such as `num_cpus=2`.
     """
     import ray as engine
 

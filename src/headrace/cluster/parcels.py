@@ -1,4 +1,4 @@
-"""Rows on their way between worker and trainer: an Arrow record batch and a few bytes beside it."""
+"""Rows in transit between worker and trainer: an Arrow record batch and a small label."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item
 from headrace.cluster.split_share import SplitShare
 from headrace.columns import Indices, Notes
+from headrace.columns.block import Block, Failure, Item
 from headrace.errors import ElementError, StorageError
-from headrace.execute.shared import Packer
-from headrace.execute.worker import Raised
+from headrace.execute.processes.shared_values import Packer
+from headrace.execute.processes.worker import Raised
 from headrace.plan.marks import Mark
 from headrace.plan.structure import Structure
 from headrace.storage.columns import decoded, encoded
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Label(NamedTuple):
-    """What stands beside the rows of a parcel.
+    """The label of a parcel's rows.
 
-    `layout` says how columns become rows again, None where there are no columns; `what` is "rows", "pickled" (rows that
-    Arrow has no types for), "passed" (rows that the trainer does not want, without them), "failure", "over", "raised"
-    or "unknown" (the worker must be told where to begin). `kept` are the places of the rows that are there, where some
-    are not.
+    `layout` says how columns become rows again, None if there are no columns; `what` is "rows", "pickled" (rows that
+    Arrow has no types for), "passed" (placeholders for rows that the trainer does not want), "failure", "over",
+    "raised" or "unknown" (the worker needs to know where to begin). `kept` are the positions of the rows that are
+    there, if some are not.
     """
 
     split: int
@@ -45,7 +45,7 @@ class Label(NamedTuple):
 
 
 class ParcelLayout(NamedTuple):
-    """How columns lie in a record batch."""
+    """The layout of columns in a record batch."""
 
     structure: Structure
     notes: list[Notes]
@@ -70,7 +70,7 @@ def pack_by_value(value: Any) -> bytes:
 
 
 class KeyPacker(Packer):
-    """Notes what cloudpickle calls the classes that go by value: other names in every process."""
+    """Record cloudpickle's names of classes that are pickled by value, which differ between processes."""
 
     class_ids: list[str]
 
@@ -85,7 +85,7 @@ _CLASS_ID = re.compile("[0-9a-f]{32}")
 
 
 def pack_and_key(value: Any) -> tuple[bytes, bytes]:
-    """As `pack_by_value`, and bytes that are the same for what is the same, whichever process packs it."""
+    """Like `pack_by_value`, and return bytes that are equal for equal values, whichever process packs them."""
     file = io.BytesIO()
     packer = KeyPacker(file, protocol=5)
     packer.class_ids = []
@@ -97,12 +97,12 @@ def pack_and_key(value: Any) -> tuple[bytes, bytes]:
 
 
 def unpack_by_value(data: bytes) -> Any:
-    """What `pack_by_value` was given, from a worker of ours."""
+    """Return what `pack_by_value` was given, from a worker of ours."""
     return pickle.loads(data)
 
 
 class Packing:
-    """Makes parcels of the items of one split; how columns lie is mostly what it was."""
+    """Make parcels from the items of one split; the layout of columns rarely changes."""
 
     def __init__(self, split: int) -> None:
         self._split = split
@@ -110,7 +110,7 @@ class Packing:
         self._packed = b""
 
     def parcel(self, item: Item, ordinal: int, sizes: dict[str, int]) -> Parcel:
-        """An item as a parcel."""
+        """Return an item as a parcel."""
         what = Label(self._split, "rows", ordinal, item.rows, item.mark, sizes=sizes)
         if isinstance(item, Failure):
             label = what._replace(what="failure", value=Raised.of(item.error.copy()))
@@ -137,16 +137,16 @@ class Packing:
 
 
 def passed_rows(split: int, ordinal: int, rows: int, mark: Mark, nbytes: int) -> Parcel:
-    """A parcel in the place of rows that the trainer does not want; it weighs what they would."""
+    """Return a parcel in place of rows that the trainer does not want, counted with the bytes they would have."""
     return Parcel(pickle.dumps(Label(split, "passed", ordinal, rows, mark), protocol=5), None, nbytes, rows)
 
 
-RUNS = 64
-"""So many runs of rows are copied each at once; of more, row by row."""
+MAX_COPIED_RUNS = 64
+"""Up to this many runs of rows are copied run by run; more, row by row."""
 
 
 def thin_parcel(parcel: Parcel, share: SplitShare) -> Parcel:
-    """The parcel with the rows alone that the trainer wants."""
+    """Return the parcel with only the rows that the trainer wants."""
     if parcel.last or not parcel.rows:
         return parcel
     label = read_label(parcel.label)
@@ -161,7 +161,7 @@ def thin_parcel(parcel: Parcel, share: SplitShare) -> Parcel:
     import pyarrow as pa
 
     starts = np.flatnonzero(np.diff(kept, prepend=-2) != 1)
-    if len(starts) > RUNS:
+    if len(starts) > MAX_COPIED_RUNS:
         data = parcel.data.take(pa.array(kept))
     else:
         runs = [(int(run[0]), len(run)) for run in np.split(kept, starts[1:])]
@@ -186,13 +186,13 @@ def _layout(data: bytes) -> ParcelLayout:
 
 
 def read_label(data: bytes) -> Label:
-    """What `pack_item` wrote beside the rows."""
+    """Return what `pack_item` wrote beside the rows."""
     label: Label = pickle.loads(data)
     return label
 
 
 def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: Any) -> Item:
-    """The item of a parcel. Its arrays are what was received, and read-only; `with_own_arrays` makes others.
+    """Return the item of a parcel. Its arrays are what was received, and read-only; `with_own_arrays` makes others.
 
     `error_of` makes of an exception that is no ElementError one that is, and has it say which worker it came from.
     """
@@ -219,7 +219,7 @@ def _aligned(column: Any) -> Any:
 
 
 def with_own_arrays(item: Item) -> Item:
-    """The item with arrays that may be kept, and written to; those that are so already stay."""
+    """Return the item with arrays that may be kept, and written to; those that are so already stay."""
     if isinstance(item, Block):
         shared = [type(column) is np.ndarray and not column.flags.writeable for column in item.columns]
         if any(shared):

@@ -1,21 +1,21 @@
-"""Ranges of a plan's rows as plans of their own: what workers do to them, put together, is what one process does."""
+"""Cut a plan into plans over ranges of its rows, whose concatenated results are those of one process."""
 
 from __future__ import annotations
 
 from headrace.cluster.splits import find_ordered_cut, goes_in_step, with_base, with_fixed_seeds
-from headrace.ops.select import Select
+from headrace.ops.shared.select import Select
 from headrace.plan.capabilities import share_of_process
 from headrace.plan.node import Node, walk
 
-RANGES = 64
-"""Into so many a plan is cut, if it has as many rows."""
+MAX_RANGES = 64
+"""How many ranges a plan is cut into, if it has as many rows."""
 
 
 class PlanRanges:
-    """A plan that is cut by the numbers of the rows of one of its sources.
+    """A plan that is cut by the row numbers of one of its sources.
 
-    Raises ValueError, with the operation that looks beyond a range, where it cannot be; `any_order` as for
-    `find_ordered_cut`.
+    Raises ValueError, naming the operation that depends on rows outside a range, if it cannot be cut; `any_order` as
+    for `find_ordered_cut`.
     """
 
     def __init__(self, plan: Node, *, any_order: bool = False) -> None:
@@ -35,14 +35,14 @@ class PlanRanges:
             (node,) = node.inputs
         return found
 
-    def parts(self, most: int = RANGES) -> list[Node]:
-        """All rows of the plan in up to `most` ranges, whose rows one after another are those of the plan."""
+    def parts(self, most: int = MAX_RANGES) -> list[Node]:
+        """Return all rows of the plan in up to `most` ranges, which concatenated give the plan's rows."""
         lots = -(-int(self._cut.base.cardinality) // self._cut.lot)
         count = max(1, min(most, lots))
         return [self._range(lots * i // count, lots * (i + 1) // count) for i in range(count)]
 
     def rows(self, start: int, stop: int) -> Node:
-        """The rows from `start` to `stop` of a plan that is `in_step`."""
+        """Return the rows from `start` to `stop` of a plan that is `in_step`."""
         return self._range(start, stop)
 
     def _range(self, first: int, last: int) -> Node:
@@ -53,7 +53,7 @@ class PlanRanges:
 
 
 def check_sendable(plan: Node) -> None:
-    """Raise where what an operation keeps, or whose share it takes, would be lost on workers."""
+    """Raise if state that an operation keeps, or its share of rows, would be lost on workers."""
     for node in walk(plan):
         if node.outlives or share_of_process(node) is not None:
             why = "keeps rows beyond a pass" if node.outlives else "takes the share of one trainer"

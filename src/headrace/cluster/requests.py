@@ -1,4 +1,4 @@
-"""What a trainer asks of a worker. Between the two everything but rows is pickled: see docs/service.md on trust."""
+"""Requests of a trainer to a worker. Everything but rows is pickled: see docs/service.md on trust."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import NamedTuple
 from headrace.cluster.parcels import pack_and_key
 from headrace.cluster.split_share import SplitShare
 from headrace.cluster.splits import Fragment
-from headrace.execute.unpicklable import culprit
+from headrace.execute.processes.unpicklable import culprit
 from headrace.options import Options
 from headrace.plan.marks import Marks
 from headrace.plan.node import Node
 from headrace.plan.prepared import Prepared
 
 POLL_SECONDS = 0.1
-"""How long a worker that has nothing ready waits before it says so: then the trainer knows that it lives."""
+"""How long a worker that has nothing ready waits before it answers, so that the trainer knows that it is alive."""
 RESPONSE_BYTES = 64 << 20
 RESPONSE_SECONDS = 1.0
-"""About how much one answer holds, and how long it goes on."""
+"""About how much one answer holds, and how long it lasts."""
 PUT_BYTES = 8 << 20
 """How much of a fragment goes in one message."""
 
@@ -28,6 +28,7 @@ PUT_BYTES = 8 << 20
 class Setting(NamedTuple):
     """How every split of a session is opened; `path` and `level` are those of the pass.
 
+    `num_parallel_calls` of the plan are those of the whole cluster: each of `splits_at_a_time` makes its part of them.
     With `shared`, a worker that makes the same rows for another session gives these: those of a fragment with the same
     `key`.
     """
@@ -42,15 +43,16 @@ class Setting(NamedTuple):
     prepare: Callable[[Node], Prepared]
     block_rows: int | None
     shared: bool = False
+    splits_at_a_time: int = 1
 
     @property
     def rows_key(self) -> str:
-        """What tells sessions from others whose splits have other rows, or other blocks of them."""
+        """Return a key that differs between sessions whose splits have other rows, or other blocks of them."""
         return repr([*self._replace(fragment="", prepare=Prepared.of), self.prepare is Prepared.of])
 
 
 class SplitOpening(NamedTuple):
-    """Where a split begins, or goes on: `skip` rows behind these positions; and which rows are wanted, if not all."""
+    """Where a split begins or continues: `skip` rows after these positions; and which rows are wanted, if not all."""
 
     marks: Marks
     skip: int
@@ -59,9 +61,9 @@ class SplitOpening(NamedTuple):
 
 
 class SplitWant(NamedTuple):
-    """Up to so many bytes of a split, from row `ordinal` on. Who has it open there needs no `opening`.
+    """A request for up to `room` bytes of a split, from row `ordinal` on. No `opening` if the worker has it open there.
 
-    Of a shared session, rows count from the split's first; of others, from a number that belongs to where it was begun.
+    In a shared session, rows count from the split's first; in others, from a number that belongs to its start position.
     """
 
     split: int
@@ -71,7 +73,7 @@ class SplitWant(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """What is ready of these splits; `setting` comes with the first, and where a worker has forgotten it."""
+    """A request for ready rows of these splits; `setting` comes with the first, and if a worker has forgotten it."""
 
     session: str
     wants: list[SplitWant]
@@ -80,7 +82,9 @@ class Poll(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Nobody wants more of these splits, of all where None; the answer comes once they have ended, or after `wait`."""
+    """These splits are no longer needed, all of them if None; the answer comes once they have ended, or
+    after `wait`.
+    """
 
     session: str
     splits: list[int] | None = None
@@ -88,9 +92,9 @@ class Release(NamedTuple):
 
 
 class PackedFragment(NamedTuple):
-    """A fragment as bytes, and what tells it from others.
+    """A fragment as bytes, and its digest.
 
-    `key` tells it from those with other rows: trainers that run the same script have the same.
+    `key` identifies the rows: trainers that run the same script have the same.
     """
 
     digest: str
@@ -112,5 +116,5 @@ class PackedFragment(NamedTuple):
 
 
 def digest_of(data: bytes) -> str:
-    """What tells a fragment from others."""
+    """Return the digest of a fragment."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()

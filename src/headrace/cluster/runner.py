@@ -12,27 +12,27 @@ from typing import Any
 from headrace.cluster.parcels import Label, Packing, Parcel, pack_by_value, passed_rows
 from headrace.cluster.requests import Setting, SplitOpening
 from headrace.cluster.split_share import SplitShare
-from headrace.cluster.splits import Fragment
+from headrace.cluster.splits import Fragment, part_of_calls
 from headrace.errors import StateError
-from headrace.execute.channel import Cancelled
-from headrace.execute.passes import Pass
+from headrace.execute.processes.worker import Raised
+from headrace.execute.run import Pass
+from headrace.execute.stages.channel import Cancelled
 from headrace.execute.stream import END
-from headrace.execute.worker import Raised
 
 AHEAD_BYTES = 8 << 20
 AHEAD_PARCELS = 64
-"""So much lies ready at most: what a trainer has not asked for costs a worker memory."""
-SKIP_NANOSECONDS = 200_000
-"""Rows that nobody wants are passed over where making them would take longer than asking twice."""
-LOOK_NANOSECONDS = 100_000_000
-LOOK_ROWS = 1 << 12
-"""How far it looks for the next row that is wanted: so long, or so many rows, at most before it says how far it is."""
+"""How much is ready at most: rows that no trainer has requested cost a worker memory."""
+MIN_SKIP_NANOSECONDS = 200_000
+"""Unwanted rows are skipped if making one takes longer than this, the cost of checking twice."""
+MAX_SKIP_NANOSECONDS = 100_000_000
+MAX_SKIPPED_ROWS = 1 << 12
+"""How far a worker skips ahead to the next wanted row, in time or rows, before it reports its progress."""
 SPENT = -1
-"""The ordinal of one that has given out its end: whoever did not get it must have the split opened again."""
+"""The ordinal of a runner that has delivered its end: a reader that missed it must reopen the split."""
 
 
 class Runner:
-    """The rows of a split from some place on, as parcels. Whoever polls several is woken up by `ready`."""
+    """Make the rows of a split from some position on, as parcels. `ready` wakes the poller of several runners."""
 
     def __init__(
         self, fragment: Fragment, setting: Setting, split: int, opening: SplitOpening, ready: threading.Condition
@@ -81,23 +81,24 @@ class Runner:
         if self._stopped:
             return
         epochs = setting.mode == "parallel_epochs"
-        prepared = setting.prepare(self._fragment.split(0 if epochs else self.split))
+        plan = self._fragment.split(0 if epochs else self.split)
+        prepared = setting.prepare(part_of_calls(plan, setting.splits_at_a_time))
         context = run.context(
             prepared, path=setting.path, level=setting.level, with_ids=setting.with_ids, any_order=False
         )
         run.open(context.epoch(self.split) if epochs else context, opening.marks)
         if opening.skip and run.root.skip(opening.skip, replay=True) < opening.skip:
             raise StateError(
-                "the split ended before the element where the state was taken: its input has changed since"
+                "the split ended before the element at which the state was taken: its input has changed since"
             )
         pace = run.pace(remote=True)
         packing = Packing(self.split)
         cost = nbytes = 0.0
         while not self._stopped:
             want = pace.rows
-            if self.share is not None and self._skips and cost > SKIP_NANOSECONDS / LOOK_ROWS:
+            if self.share is not None and self._skips and cost > MIN_SKIP_NANOSECONDS / MAX_SKIPPED_ROWS:
                 self._pass_over(run, self.share, cost, nbytes)
-                want = max(1, self.share.run(self._made, want)) if cost > SKIP_NANOSECONDS else want
+                want = max(1, self.share.run(self._made, want)) if cost > MIN_SKIP_NANOSECONDS else want
             started = perf_counter_ns()
             item = run.pull(want)
             if item is END:
@@ -112,13 +113,13 @@ class Runner:
             self.rows += item.rows
 
     def _pass_over(self, run: Pass, share: SplitShare, cost: float, nbytes: float) -> None:
-        """Pass over the next rows if nobody wants them, and a row takes so many nanoseconds that this is worth it.
+        """Skip the next rows if they are unwanted and a row takes enough nanoseconds that this is worth it.
 
-        It is not where they are made all the same, as behind a filter: then never again.
+        It is not worth it if they are made all the same, as after a filter: then it is never tried again.
         """
-        most = max(1, min(LOOK_ROWS, int(LOOK_NANOSECONDS / cost)))
+        most = max(1, min(MAX_SKIPPED_ROWS, int(MAX_SKIP_NANOSECONDS / cost)))
         gap = share.gap(self._made, most)
-        if gap * cost < SKIP_NANOSECONDS:
+        if gap * cost < MIN_SKIP_NANOSECONDS:
             return
         mark, started = run.mark(), perf_counter_ns()
         passed = run.root.skip(gap, replay=True)
@@ -148,16 +149,16 @@ class Runner:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much lies ready."""
+        """Return how many bytes are ready."""
         return self._nbytes
 
     @property
     def has_rows(self) -> bool:
-        """Whether anything lies ready; who asks holds the lock."""
+        """Return whether anything is ready. The caller holds the lock."""
         return bool(self._parcels)
 
     def take(self, room: int, schema: Any = None) -> list[Parcel]:
-        """What lies ready, up to about so many bytes, and one parcel in any case; who asks holds the lock.
+        """Return what is ready, up to about `room` bytes, and at least one parcel. The caller holds the lock.
 
         One answer has rows of one `schema`: others stay for the next.
         """
@@ -178,7 +179,7 @@ class Runner:
         return taken
 
     def stop(self) -> None:
-        """Have it end, as soon as the call of a user's function that is under way returns."""
+        """End as soon as the current call of a user's function returns."""
         with self._ready:
             self._stopped = True
             self._ready.notify_all()

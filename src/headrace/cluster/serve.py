@@ -1,4 +1,4 @@
-"""The process of a worker: listens until it is told to end, or whoever started it is gone."""
+"""The process of a worker: listen until a stop request, or until the parent is gone."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from headrace import _native
 from headrace.cluster.requests import PackedFragment, Poll, Release, Setting, SplitOpening, SplitWant
 from headrace.cluster.server import WorkerService, start_server
 from headrace.cluster.splits import Cut, Fragment
-from headrace.keys import ROOT
+from headrace.core.keys import ROOT
+from headrace.indexed.range import Range
 from headrace.options import Options
 from headrace.plan.marks import START
-from headrace.sources.range import Range
 
 SHUTDOWN_SECONDS = 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses that only this machine can reach."""
 SWITCH_SECONDS = 0.01
-"""How long a thread that makes rows has the interpreter while others wait for it. The shorter, the sooner rows go
-out; but each change costs some fifty microseconds where processors are idle, and every split has a thread."""
-RULES = "headrace.optimise.rules"
-"""Whose `prepare` trainers mostly ask for; the rules know nothing of clusters, and clusters nothing of rules."""
+"""The GIL switch interval of a worker.
+
+The shorter, the sooner rows go out; but each switch costs some fifty microseconds if CPUs are idle, and every split has
+a thread.
+"""
+RULES = "headrace.optimize.rules"
+"""The module whose `prepare` trainers mostly request; rules and clusters do not import each other."""
 
 
 def serve_child(said: int, lifeline: int, cpus: int) -> None:
-    """What a process of a local cluster does: says its port, and ends with the one that started it."""
+    """Run a process of a local cluster: report its port, and end with its parent."""
     _native.die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that the user started
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -57,4 +60,4 @@ def stop_server(server: Any) -> None:
     server.work.close()
     ending = threading.Thread(target=server.shutdown, daemon=True)
     ending.start()
-    ending.join(SHUTDOWN_SECONDS)  # an answer under way would meet the end of the interpreter
+    ending.join(SHUTDOWN_SECONDS)  # an answer in progress would meet the end of the interpreter

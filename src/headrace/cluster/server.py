@@ -1,4 +1,4 @@
-"""A worker: an Arrow Flight server that runs splits of fragments for whoever has its token."""
+"""A worker: an Arrow Flight server that runs splits of fragments for clients with its token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from hmac import compare_digest
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.cluster.parcels import Label, Parcel, pack_by_value, thin_parcel
 from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Release, Setting, SplitWant, digest_of
@@ -22,15 +22,17 @@ from headrace.cluster.runner import Runner
 from headrace.cluster.shared_split import SharedReader, SharedSplit
 from headrace.cluster.splits import Fragment
 from headrace.errors import WorkerError
-from headrace.execute.worker import Raised
+from headrace.execute.processes.worker import Raised
 
 if TYPE_CHECKING:
     from pyarrow import flight
 
-FRAGMENTS = 16
-"""So many are kept: a trainer sends one that was forgotten again."""
+T = TypeVar("T")
+
+MAX_CACHED_FRAGMENTS = 16
+"""How many fragments are cached: a trainer resends one that was evicted."""
 IDLE_SECONDS = 120.0
-"""After so long a split that nobody asks for is closed: its trainer is gone, or has it elsewhere."""
+"""A split that is not requested for this long is closed: its trainer is gone, or has it elsewhere."""
 
 
 @dataclass
@@ -43,7 +45,7 @@ class ServedSession:
 
 
 class WorkerService:
-    """What a worker does, whoever carries the messages: it holds nothing that could not be made again."""
+    """The work of a worker, independent of the transport: it holds nothing that could not be recomputed."""
 
     def __init__(self, *, cpus: int | None = None) -> None:
         self._ready = threading.Condition()
@@ -60,7 +62,7 @@ class WorkerService:
             return
         with self._ready:
             self._fragments[digest] = data
-            while len(self._fragments) > FRAGMENTS:
+            while len(self._fragments) > MAX_CACHED_FRAGMENTS:
                 self._fragments.popitem(last=False)
 
     def _fragment(self, digest: str) -> Fragment | None:
@@ -74,11 +76,11 @@ class WorkerService:
         return made
 
     def poll(self, request: Poll) -> Iterator[Parcel]:
-        """What is ready of the splits that are wanted, and what becomes ready while that is sent.
+        """Yield what is ready of the requested splits, and what becomes ready while that is sent.
 
-        It ends where nothing has come for as long as the trainer waits, where there is no more room for one of the
-        splits, and where one of them has ended: what there is room for by then, and which split is to be begun in its
-        place, the trainer says with the next request.
+        It ends when nothing has come for as long as the trainer waits, when there is no more room for one of the
+        splits, and when one of them has ended. The next request says how much room there is by then, and which split is
+        to be begun instead.
         """
         first = self._open(request)
         if first:
@@ -107,7 +109,7 @@ class WorkerService:
     def _take(
         self, wanted: list[tuple[Runner | SharedReader, int]], room: int, schema: Any, wait: float
     ) -> tuple[list[Any], Any]:
-        """What lies ready of each, once any of them has something; nothing, where none has in time."""
+        """Return what is ready of each, once any of them has something; nothing, if none has in time."""
         until = time.monotonic() + wait
         taken: list[list[Parcel]] = []
         with self._ready:
@@ -125,7 +127,9 @@ class WorkerService:
         return taken, schema
 
     def _open(self, request: Poll) -> list[Parcel]:
-        """Have every split that is wanted open where it is wanted; what the trainer must say first."""
+        """Open every requested split at the requested position. Return the labels that the trainer must
+        answer first.
+        """
         self._close_idle()
         with self._ready:
             session = self._sessions.get(request.session)
@@ -155,7 +159,7 @@ class WorkerService:
         return []
 
     def _reader(self, setting: Setting, runner: Runner, want: SplitWant) -> SharedReader:
-        """A place in what is made for other sessions already, else in what the runner will make."""
+        """Return a place in what is made for other sessions already, else in what the runner will make."""
         assert want.opening is not None
         known = self._shared.setdefault((setting.rows_key, want.split), [])
         found = next((s for s in known if not s.runner.failed and s.covers(want.ordinal, want.opening.sizes)), None)
@@ -164,7 +168,7 @@ class WorkerService:
         return SharedReader(found, want.ordinal, want.opening.share)
 
     def _stop(self, session: ServedSession, splits: Iterable[int]) -> list[Runner]:
-        """Have the runners of these splits end, and say which nobody else reads; the caller holds the lock."""
+        """End the runners of these splits, and return those without other readers; the caller holds the lock."""
         alone = []
         for number in splits:
             runner = session.runners.pop(number, None)
@@ -190,7 +194,7 @@ class WorkerService:
         return setting._replace(options=replace(setting.options, cpu_budget=self._cpus))
 
     def release(self, request: Release) -> None:
-        """Close what nobody wants."""
+        """Close what is no longer needed."""
         with self._ready:
             session = self._sessions.get(request.session)
             if session is None:
@@ -210,7 +214,7 @@ class WorkerService:
             self.release(Release(name))
 
     def status(self) -> dict[str, Any]:
-        """What it is at, as JSON holds it."""
+        """Return what it is at, as JSON values."""
         with self._ready:
             sessions = [
                 {
@@ -241,12 +245,27 @@ class WorkerService:
             self.release(Release(name))
 
 
+def _request(data: bytes | None, kind: type[T]) -> T:
+    """Return a request of a trainer, whose token has been checked.
+
+    Raises:
+        ValueError: It is of another kind, or did not come whole.
+    """
+    try:
+        made = pickle.loads(data or b"")
+    except Exception as error:  # pickles raise what they like
+        raise ValueError(f"a request that cannot be read: {type(error).__name__}: {error}") from None
+    if not isinstance(made, kind):
+        raise ValueError(f"a request of kind {kind.__name__} is needed, not {type(made).__name__}")
+    return made
+
+
 @cache
 def _server_class() -> type[flight.FlightServerBase]:
     from pyarrow import flight
 
     class TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-        """Refuses whoever does not have the token."""
+        """Reject clients without the token."""
 
         def __init__(self, token: str) -> None:
             self._expected = f"Bearer {token}"
@@ -268,11 +287,11 @@ def _server_class() -> type[flight.FlightServerBase]:
 
         def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002
             data = b"".join(bytes(chunk.data.column(0)[0].as_buffer()) for chunk in reader)
-            self.work.add_fragment(descriptor.command.decode(), data)
+            self.work.add_fragment((descriptor.command or b"").decode(errors="replace"), data)
 
         def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002
             schema = None
-            for parcel in self.work.poll(pickle.loads(descriptor.command)):
+            for parcel in self.work.poll(_request(descriptor.command, Poll)):
                 if parcel.data is None:
                     writer.write_metadata(parcel.label)
                     continue
@@ -283,7 +302,7 @@ def _server_class() -> type[flight.FlightServerBase]:
 
         def do_action(self, context: Any, action: Any) -> Iterator[bytes]:  # noqa: ARG002
             if action.type == "release":
-                self.work.release(pickle.loads(action.body.to_pybytes()))
+                self.work.release(_request(action.body.to_pybytes(), Release))
                 return iter(())
             if action.type == "status":
                 return iter([json.dumps(self.work.status()).encode()])
@@ -300,7 +319,7 @@ def start_server(
     tls: tuple[bytes, bytes] | None = None,
     cpus: int | None = None,
 ) -> Any:
-    """A worker that listens from here on; its `port` is the one that was free where none was asked for."""
+    """Start a worker that listens; its `port` is a free one if none was requested."""
     scheme = "grpc" if tls is None else "grpc+tls"
     shown = f"[{host}]" if ":" in host else host
     return _server_class()(

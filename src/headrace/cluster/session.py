@@ -1,7 +1,8 @@
-"""One pass over splits, as a trainer sees it: who has which split, what has come, what to do when a worker is gone.
+"""One pass over splits, as a trainer sees it: the worker of each split, the rows received, and recovery from lost
+workers.
 
-All state is here: a worker that dies takes nothing with it, and its splits go on elsewhere behind the last row that
-came.
+All state is here: a worker that dies takes nothing with it, and its splits continue elsewhere after the last row
+received.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from hashlib import blake2b
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.block import Block, Item
 from headrace.cluster.feeder import Feeder
 from headrace.cluster.members import Cluster, ClusterWorker
 from headrace.cluster.parcels import Label, unpack_item
@@ -23,48 +23,52 @@ from headrace.cluster.requests import PackedFragment, Setting, SplitOpening, Spl
 from headrace.cluster.split_share import SplitShare
 from headrace.cluster.splits import Fragment
 from headrace.cluster.thin_block import ThinBlock, absent_rows, thin_item
+from headrace.columns.block import Block, Item
 from headrace.errors import ElementError, WorkerError
-from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
+from headrace.execute.processes.worker import Raised
+from headrace.execute.stages.channel import Cancelled
 from headrace.execute.stream import END, Pulled
-from headrace.execute.worker import Raised
 from headrace.plan.marks import Mark, Marked, Marks, SavedMark, to_json
-from headrace.plan.node import Node
+from headrace.plan.node import Node, waits
 from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BUFFER_BYTES = 64 << 20
-"""So much of all splits together lies ready in the trainer."""
-LEAST_BYTES = 256 << 10
-TRIES = 4
-"""A split that so many workers in turn were lost over, without a row between, is not tried again."""
+"""How many bytes of all splits together are ready in the trainer."""
+MIN_SPLIT_BYTES = 256 << 10
+MAX_LOST_WORKERS = 4
+"""A split for which this many workers in a row were lost, without a row in between, is not tried again."""
 FIRST_ROWS = 1 << 48
-"""Splits count their rows from multiples of this: what was asked for of one start is never taken for another's."""
+"""Splits count their rows from multiples of this: what was requested of one start is never taken for another's."""
 CHECK_SECONDS = 0.25
-"""How often somebody who waits for a split looks whether another worker could have it."""
+"""How often a consumer that waits for a split checks whether another worker could take it."""
 
+
+SETTLE_SECONDS = 10.0
+"""How long a pass whose rows cost something waits for workers that are being started, before it deals out splits."""
 
 WINDOW_SECONDS = 10.0
-SLOW = 0.2
-"""How often somebody looks back, and which part of the time must have been waiting for a split to be moved."""
+SLOW_WAIT_SHARE = 0.2
+"""The period of the check for slow splits, and the share of it that must be waiting for a split to be moved."""
 
 
 class SplitStart(NamedTuple):
-    """Where a split begins: `skip` rows behind these positions, which are those of its row number `row`."""
+    """Where a split begins: `skip` rows after these positions, which are those of its row number `row`."""
 
     marks: Marks
     skip: int
     row: int = 0
 
     def same(self, other: SplitStart) -> bool:
-        """Whether both are one place."""
+        """Return whether both are one place."""
         return self.skip == other.skip and to_json(self.marks) == to_json(other.marks)
 
 
 class Split:
-    """What is known of one split. Its rows are counted from `first` on, which is another for every start."""
+    """The state of one split. Its rows are counted from `first` on, which differs for every start."""
 
     def __init__(self, number: int, start: SplitStart, first: int, share: SplitShare | None) -> None:
         self.number = number
@@ -77,6 +81,7 @@ class Split:
         self.nbytes = 0
         self.member: ClusterWorker | None = None
         self.opened = False
+        self.begun = False
         self.over = False
         self.raised: BaseException | None = None
         self.losses: list[str] = []
@@ -85,7 +90,7 @@ class Split:
 
     @property
     def rows(self) -> int:
-        """How many have come."""
+        """Return how many rows have come."""
         return self.ordinal - self.first
 
     @property
@@ -95,7 +100,7 @@ class Split:
 
 
 class Session:
-    """The splits of one pass. At its close workers are given `ending_seconds` to be through with what they are at."""
+    """The splits of one pass. At its close workers have `ending_seconds` to finish their current work."""
 
     def __init__(
         self,
@@ -124,9 +129,12 @@ class Session:
             run.prepare,
             run.block_rows,
             shared,
+            max(1, at_a_time),
         )
         self.ending_seconds = ending_seconds
         self._is_shared = shared
+        self._is_costly = waits(fragment.plan)
+        self._settled = monotonic() + SETTLE_SECONDS
         self._shares = shares
         self._structure: Structure | None = None
         self._row_bytes = 1.0
@@ -145,13 +153,13 @@ class Session:
         self._window = monotonic()
         self._lonely: float | None = monotonic()
         self.changed = threading.Condition(threading.RLock())
-        self._room = max(LEAST_BYTES, BUFFER_BYTES // max(1, at_a_time))
+        self._room = max(MIN_SPLIT_BYTES, BUFFER_BYTES // max(1, at_a_time))
         run.watch(self)
         for member in cluster.listen(self):
             self.joined(member)
 
     def expect(self, number: int, start: SplitStart) -> None:
-        """Somebody will want this split: have it begun."""
+        """Start a split that will be needed."""
         with self.changed:
             if number not in self._splits and not self._closed:
                 self._begun += 1
@@ -161,7 +169,7 @@ class Session:
                 self._assign()
 
     def begin(self, number: int, start: SplitStart) -> None:
-        """Somebody wants this split from here on."""
+        """Start a split that is needed from here on."""
         with self.changed:
             known = self._splits.get(number)
             if known is not None and known.start.same(start):
@@ -170,7 +178,7 @@ class Session:
             self.expect(number, start)
 
     def take(self, number: int, want: int) -> Pulled:
-        """The next rows of a split, as soon as some are there."""
+        """Return the next rows of a split, as soon as some are there."""
         with self.changed:
             split = self._splits[number]
             began = monotonic()
@@ -200,7 +208,7 @@ class Session:
         return item
 
     def _check_waiting(self, split: Split, began: float) -> None:
-        """While somebody waits: whether there is anybody to wait for, and whether another could do better."""
+        """While the consumer waits, check whether there is a worker, and whether another one would be faster."""
         if self._closed or self._run.cancelled:
             raise Cancelled
         now = monotonic()
@@ -210,12 +218,23 @@ class Session:
             raise WorkerError(
                 f"distribute_over: no worker for {self._cluster.patience:.0f} seconds: {self._cluster.why_not()}"
             )
+        if split.member is None:
+            self._assign()
         waited = now - max(began, split.came)
-        if split.member is not None and waited > 4 * CHECK_SECONDS and not (split.moved or self._is_shared):
+        if split.member is not None and waited > 4 * CHECK_SECONDS and not (split.moved or self._stays):
             self._move_to_idle(split)
 
+    @property
+    def _stays(self) -> bool:
+        """Whether a split that a worker has begun stays there as long as the worker lives.
+
+        Rows that the worker has made ahead would be made again elsewhere. If a function of the user makes them, it may
+        cost money or have effects, so it runs again only after a failure.
+        """
+        return self._is_shared or self._is_costly
+
     def _move_to_idle(self, split: Split) -> None:
-        """A worker with several splits is behind, and another has nothing to do: that one may have this split."""
+        """If a worker with several splits is behind and another is idle, move this split."""
         if len(self._active_of(split.member)) < 2:
             return
         idle = [m for m in self._feeders if m is not split.member and not any(map(self._wanted, self._active_of(m)))]
@@ -226,11 +245,11 @@ class Session:
 
     def _look_back(self, now: float) -> None:
         """Once in a while: a worker that most of the waiting was for is slow, or busy for others, and has one less."""
-        if self._is_shared or now - self._window < WINDOW_SECONDS:
+        if self._stays or now - self._window < WINDOW_SECONDS:
             return
         waited, self._waited, self._window = self._waited, {}, now
         total = sum(waited.values())
-        if total < SLOW * WINDOW_SECONDS or len(self._feeders) < 2:
+        if total < SLOW_WAIT_SHARE * WINDOW_SECONDS or len(self._feeders) < 2:
             return
         by_member: dict[ClusterWorker, float] = {}
         for number, seconds in waited.items():
@@ -256,11 +275,12 @@ class Session:
         return [s for s in self._splits.values() if s.member is member and s.active]
 
     def wants(self, member: ClusterWorker, asked: Callable[[int], bool]) -> list[SplitWant]:
-        """What to ask of a worker, of the splits that are `asked` for; the caller holds the lock."""
+        """Return what to ask of a worker, of the splits that are `asked` for; the caller holds the lock."""
         found = []
         for split in self._active_of(member):
             if asked(split.number) and self._wanted(split):
                 opening = None if split.opened else self._opening(split)
+                split.begun = True
                 found.append(SplitWant(split.number, split.ordinal, self._room - split.nbytes, opening))
         return found
 
@@ -270,7 +290,7 @@ class Session:
         return SplitOpening(split.place.marks(), split.skip, sizes, split.share)
 
     def deliver(self, member: ClusterWorker, label: Label, data: pa.RecordBatch | None) -> None:
-        """A parcel has come. What was asked for before a split went elsewhere is dropped: it comes from there."""
+        """Receive a parcel. Drop what was requested before a split went elsewhere: it comes from there."""
         with self.changed:
             split = self._splits.get(label.split)
             if split is None or split.member is not member or self._closed:
@@ -304,7 +324,7 @@ class Session:
             self.changed.notify_all()
 
     def _item(self, split: Split, member: ClusterWorker, label: Label, data: pa.RecordBatch | None) -> Item:
-        """The rows of a parcel; where some are left out, with the numbers that all are expected to have."""
+        """Return the rows of a parcel; if some are left out, with the numbers that all are expected to have."""
         if split.share is None:
             return unpack_item(label, data, self._error_of(member))
         numbers = split.share.numbers(label.ordinal, label.rows)
@@ -332,7 +352,7 @@ class Session:
         return error
 
     def refuse(self, error: BaseException) -> None:
-        """A worker answers, and will not do it: no other would."""
+        """Fail the pass if a worker rejects it: all others would, too."""
         with self.changed:
             for split in self._splits.values():
                 if split.active:
@@ -340,7 +360,7 @@ class Session:
             self.changed.notify_all()
 
     def joined(self, member: ClusterWorker) -> None:
-        """One more worker: it gets its share of the splits."""
+        """Add a worker: it gets its share of the splits."""
         with self.changed:
             if self._closed or member in self._feeders or not member.alive:
                 return
@@ -351,11 +371,11 @@ class Session:
             self._assign()
 
     def left(self, member: ClusterWorker) -> None:
-        """One worker less: its splits go on elsewhere."""
+        """Handle the loss of a worker: its splits continue elsewhere."""
         self._lose(member, None)
 
     def lost(self, member: ClusterWorker, reason: str) -> None:
-        """A worker is gone while it was asked for rows."""
+        """Handle a worker that was lost during a request."""
         self._lose(member, reason)
         self._cluster.report(member, reason)
 
@@ -369,9 +389,9 @@ class Session:
                 split.member, split.opened = None, False
                 if reason is not None:
                     split.losses.append(f"{member.name}: {reason}")
-                if len(split.losses) >= TRIES:
+                if len(split.losses) >= MAX_LOST_WORKERS:
                     split.raised = WorkerError(
-                        f"distribute_over: split {split.number} was begun by {TRIES} workers at its row "
+                        f"distribute_over: split {split.number} was begun by {MAX_LOST_WORKERS} workers at its row "
                         f"{split.rows}, and each was gone before the next row: {'; '.join(split.losses)}"
                     )
             if not self._feeders:
@@ -381,13 +401,15 @@ class Session:
         member.cancel(self.name)
 
     def _assign(self) -> None:
-        """Give splits that nobody has to those who have least; of shared ones, each to whom all trainers ask for it."""
+        """Assign free splits to the workers that have least; shared ones, to the worker that all trainers agree on."""
         if self._is_shared:
             self._agree()
             return
         waiting = [s for s in self._splits.values() if s.member is None and s.active]
         if not waiting or not self._feeders:
             return
+        if self._is_costly and self._cluster.starting() and monotonic() < self._settled:
+            return  # a worker that comes later gets no split that has begun
         load = {member: len(self._active_of(member)) for member in self._feeders}
         for split in waiting:
             least = min(load, key=lambda m: (load[m], self._rank(m)))
@@ -396,7 +418,7 @@ class Session:
         self.changed.notify_all()
 
     def _agree(self) -> None:
-        """Have every split with the worker that other trainers who know of the same workers find for it, too."""
+        """Move every split to the worker that other trainers with the same workers choose for it."""
         members = sorted(self._feeders, key=lambda member: member.location)
         for split in self._splits.values() if members else ():
             member = members[split.number % len(members)]
@@ -405,41 +427,46 @@ class Session:
         self.changed.notify_all()
 
     def _rank(self, member: ClusterWorker) -> bytes:
-        """Which of equals is chosen: not the same by all trainers of a large cluster."""
+        """Return a tie-breaker that differs between the trainers of a large cluster."""
         return blake2b(f"{self.name} {member.location}".encode(), digest_size=8).digest()
 
     def _give(self, split: Split, member: ClusterWorker) -> None:
-        """Have a worker asked for a split; one that has none need not be connected to."""
+        """Assign a split to a worker; one without splits needs no connection."""
         split.member, split.opened = member, False
         self._feeders[member].begin(split.number)
 
     def _balance(self, new: ClusterWorker) -> None:
-        """Take splits from those who have most, until the new one has its share."""
-        active = [s for s in self._splits.values() if s.active and s.member is not None]
+        """Take splits from the workers that have most, until the new one has its share."""
+        active = [s for s in self._splits.values() if s.active and s.member is not None and self._may_move(s)]
         for _ in range(len(active) // len(self._feeders)):
             by_member = {m: self._active_of(m) for m in self._feeders if m is not new}
             most = max(by_member, key=lambda m: len(by_member[m]), default=None)
             if most is None or len(by_member[most]) <= len(self._active_of(new)) + 1:
                 return
-            split = min(by_member[most], key=lambda s: s.nbytes and s.number)
-            self._give(split, new)
+            movable = [s for s in by_member[most] if self._may_move(s)]
+            if not movable:
+                return
+            self._give(min(movable, key=lambda s: s.nbytes and s.number), new)
+
+    def _may_move(self, split: Split) -> bool:
+        return not (self._is_costly and split.begun)
 
     def has(self, member: ClusterWorker) -> bool:
-        """Whether this worker is one of those that are asked."""
+        """Return whether this worker is one of those that are asked."""
         return member in self._feeders
 
     @property
     def closed(self) -> bool:
-        """Whether nobody wants any more."""
+        """Return whether the pass has ended."""
         return self._closed
 
     def cancel(self) -> None:
-        """The pass ends: wake up who waits."""
+        """End the pass: wake all waiting threads."""
         with self.changed:
             self.changed.notify_all()
 
     def status(self) -> dict[str, Any]:
-        """Who has what, as JSON holds it."""
+        """Return which worker has what, as JSON values."""
         with self.changed:
             return {
                 "session": self.name,
@@ -476,7 +503,7 @@ class Session:
 
 
 def _named(raised: Raised, member: ClusterWorker) -> BaseException:
-    """The exception of a worker, which says whose it is."""
+    """Return a worker's exception with the worker's name."""
     error = raised.exception()
     error.add_note(f"It was raised by worker {member.name}.")
     return error

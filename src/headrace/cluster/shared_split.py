@@ -11,7 +11,7 @@ from headrace.cluster.split_share import SplitShare
 
 WINDOW_BYTES = 64 << 20
 WINDOW_PARCELS = 512
-"""So much of a split is kept for those who have not asked for it yet; who is further behind gets rows made anew."""
+"""How much of a split is kept for readers that have not requested it yet; rows are remade for those further behind."""
 
 
 class NumberedParcel(NamedTuple):
@@ -22,12 +22,12 @@ class NumberedParcel(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The number of the row behind it; the end of a split takes the place of a row."""
+        """Return the number of the row after it; the end of a split takes the place of a row."""
         return self.ordinal + max(self.parcel.rows, int(self.parcel.last))
 
 
 class SharedSplit:
-    """What one runner has made last. Who looks at it holds the worker's lock."""
+    """The latest rows of one runner. Access needs the worker's lock."""
 
     def __init__(self, runner: Runner, ordinal: int) -> None:
         self.runner = runner
@@ -37,7 +37,7 @@ class SharedSplit:
         self._first = self._next = ordinal
 
     def covers(self, ordinal: int, sizes: dict[str, int]) -> bool:
-        """Whether somebody who has read so far can go on here; `sizes` are those that its rows depend on."""
+        """Return whether a reader that has read up to here can continue; `sizes` are those that its rows depend on."""
         known = self.runner.sizes
         return self._first <= ordinal <= self._next and all(known.get(k, size) == size for k, size in sizes.items())
 
@@ -54,18 +54,18 @@ class SharedSplit:
             self._first = old.stop
 
     def after(self, ordinal: int) -> list[NumberedParcel]:
-        """What is kept from this row on: the first may begin before it."""
+        """Return what is kept from this row on: the first may begin before it."""
         return [kept for kept in self._kept if kept.stop > ordinal]
 
     def leave(self, reader: SharedReader) -> None:
-        """One reader less; without any, nobody makes rows any more."""
+        """Remove a reader; without any, the runner stops."""
         self.readers.discard(reader)
         if not self.readers:
             self.runner.stop()
 
 
 class SharedReader:
-    """One session's place in a shared split: as a Runner, for those who ask."""
+    """One session's position in a shared split, with the interface of a Runner."""
 
     def __init__(self, shared: SharedSplit, ordinal: int, share: SplitShare | None) -> None:
         self.split = shared.runner.split
@@ -76,22 +76,22 @@ class SharedReader:
         shared.readers.add(self)
 
     def reads(self, runner: Runner) -> bool:
-        """Whether its rows are those of this one."""
+        """Return whether its rows are those of this one."""
         return self._shared.runner is runner
 
     @property
     def has_rows(self) -> bool:
-        """Whether anything lies ready."""
+        """Return whether anything is ready."""
         self._shared.fill()
         return self._shared.covers(self.ordinal, {}) and bool(self._shared.after(self.ordinal))
 
     @property
     def waiting_bytes(self) -> int:
-        """How much lies ready."""
+        """Return how many bytes are ready."""
         return sum(kept.parcel.nbytes for kept in self._shared.after(self.ordinal))
 
     def take(self, room: int, schema: Any = None) -> list[Parcel]:
-        """What lies ready, as a Runner's `take`; nothing any more, once it was too far behind."""
+        """Return what is ready, like a Runner's `take`; nothing, once the reader was too far behind."""
         taken: list[Parcel] = []
         self._shared.fill()
         if not self._shared.covers(self.ordinal, {}):

@@ -1,4 +1,4 @@
-"""Which rows of each split a trainer keeps, as far ahead as it can be told: workers send no others."""
+"""Which rows of each split a trainer keeps, as far ahead as can be predicted: workers send no others."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.execute.stream import Wanted
+from headrace.plan.cardinality import ENDLESS
 
-ENDLESS = 1 << 62
-STRETCHES = 1 << 14
-"""So many stretches of turns are looked at ahead; behind them splits are asked for anew."""
+MAX_PLANNED_STRETCHES = 1 << 14
+"""How many stretches of turns are planned ahead; after them splits are requested again."""
 
 
 class Stretch(NamedTuple):
-    """Turns that are alike: rows of a split from `row` on have the numbers from `number` on, every turn `step` more."""
+    """Regular turns: rows of a split from `row` on have the numbers from `number` on, `step` more for every turn."""
 
     row: int
     number: int
@@ -25,7 +25,7 @@ class Stretch(NamedTuple):
 
 
 class SplitShare:
-    """Which rows of one split are wanted. `origin` is what its first row is called between trainer and worker."""
+    """Which rows of one split are wanted. `origin` is the number of its first row between trainer and worker."""
 
     def __init__(self, wanted: Wanted, block_length: int, stretches: Sequence[Stretch], origin: int = 0) -> None:
         self._wanted = wanted
@@ -34,11 +34,11 @@ class SplitShare:
         self._origin = origin
 
     def named_from(self, origin: int) -> SplitShare:
-        """The same, of rows that are counted from another number."""
+        """Return the same, of rows that are counted from another number."""
         return SplitShare(self._wanted, self._block, [Stretch(*row) for row in self._stretches.tolist()], origin)
 
     def numbers(self, first: int, rows: int) -> Indices:
-        """The numbers among the rows of all splits that these are expected to have; -1 where nothing is."""
+        """Return the numbers that these rows are expected to have among the rows of all splits; -1 if none."""
         local = np.arange(first - self._origin, first - self._origin + rows)
         which = np.searchsorted(self._stretches[:, 0], local, side="right") - 1
         if not len(self._stretches):
@@ -48,16 +48,16 @@ class SplitShare:
         return np.where(which < 0, -1, number + turns * step + within)
 
     def kept(self, first: int, rows: int) -> Indices:
-        """Which of so many rows are wanted."""
+        """Return which of these rows are wanted."""
         return np.flatnonzero(self._wanted.mask(self.numbers(first, rows)))
 
     def gap(self, first: int, most: int) -> int:
-        """How many rows, up to `most`, come before the next that is wanted."""
+        """Return how many rows, up to `most`, come before the next wanted one."""
         kept = self.kept(first, most)
         return int(kept[0]) if len(kept) else most
 
     def run(self, first: int, most: int) -> int:
-        """How many rows, up to `most`, are wanted one after another."""
+        """Return how many rows, up to `most`, are wanted in a row."""
         kept = self.kept(first, most)
         return int(np.argmin(np.append(kept == np.arange(len(kept)), False)))
 
@@ -70,9 +70,9 @@ class _Slot:
 
 
 class TurnsAhead(NamedTuple):
-    """Splits that take turns, somewhere in the middle: `live` says which split a slot holds, and its next row.
+    """Interleaved splits at some position: `live` says which split a slot holds, and its next row.
 
-    `lengths` are the rows of each split, where they are known; `upcoming` is the split that is begun next.
+    `lengths` are the rows of each split, if known; `upcoming` is the split that is begun next.
     """
 
     cycle_length: int
@@ -85,14 +85,14 @@ class TurnsAhead(NamedTuple):
     upcoming: int = 0
 
     def expected(self, number: int) -> dict[int, list[Stretch]]:
-        """The stretches of each split, by its number; the next row of all has this `number`."""
+        """Return the stretches of each split, by its number; the next row of all has this `number`."""
         slots: list[_Slot | None] = [None] * self.cycle_length
         for index, split, row in self.live:
             slots[index] = _Slot(split, row, self._length(split) - row)
         found: dict[int, list[Stretch]] = {}
         turn, given, upcoming, block, noted = self.turn, self.given, self.upcoming, self.block_length, 0
         idle = 0
-        while noted < STRETCHES and idle <= self.cycle_length:
+        while noted < MAX_PLANNED_STRETCHES and idle <= self.cycle_length:
             around = [slot for i in range(self.cycle_length) if (slot := slots[(turn + i) % self.cycle_length])]
             if given == 0 and (len(around) == self.cycle_length or upcoming >= self.splits):
                 rounds = min((slot.left // block for slot in around), default=0)

@@ -1,4 +1,4 @@
-"""How `distribute_over` runs: splits that take turns, of which a trainer may keep but some rows."""
+"""Run `distribute_over`: interleaved splits, of which a trainer may keep only some rows."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Item, pick_rows
 from headrace.cluster.parcels import with_own_arrays
 from headrace.cluster.session import Session, SplitStart
 from headrace.cluster.split_share import SplitShare, TurnsAhead
 from headrace.cluster.thin_block import ExpectedFailure, ThinBlock, merge_thin
+from headrace.columns.block import Item, pick_rows
+from headrace.core.keys import Seed
 from headrace.errors import StateError
-from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.execute.inputs import close_all
 from headrace.execute.registry import opens
+from headrace.execute.stages.channel import Cancelled
 from headrace.execute.stream import END, Made, Pulled, Stream, Wanted
-from headrace.keys import Seed
 from headrace.ops.interleave import InterleaveStream, TurnsMark
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import NOWHERE, START, At, Marked, Marks, OwnMark
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from headrace.cluster.distribute_over import DistributeOver
 
 WORTH_SECONDS = 5.0
-"""Turns that went as expected for less than that are followed by all rows of all splits: asking anew costs time."""
+"""If the prediction of turns held for less time than this, all rows of all splits are requested: repeated
+requests cost time.
+"""
 
 
 class SplitTurns:
-    """The splits as InterleaveStream sees them: datasets that are made of their numbers."""
+    """The splits as InterleaveStream sees them: datasets built from their numbers."""
 
     seed = Seed(0, explicit=True)
     pure = True
@@ -81,7 +83,7 @@ class RemoteSplit(Node):
 
 @dataclass(slots=True)
 class SplitMark(OwnMark):
-    """Where the plan of the split stands, and the number of that row in the split."""
+    """The position in the split's plan, and the number of that row in the split."""
 
     inner: Marked
     row: int
@@ -89,7 +91,7 @@ class SplitMark(OwnMark):
 
 @opens(RemoteSplit, own=SplitMark)
 class RemoteStream(Stream):
-    """What the session has of a split."""
+    """The rows of a split that the session has received."""
 
     def __init__(self, node: RemoteSplit, ctx: Context, at: At) -> None:  # noqa: ARG002
         self._node = node
@@ -110,7 +112,7 @@ class RemoteStream(Stream):
         return item
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        """Before the first row, the worker passes over as many; it says so if there are fewer."""
+        """Before the first row, let the worker skip; it reports if there are fewer rows."""
         if self._start is None or not replay:
             return 0
         self._start = self._start._replace(skip=self._start.skip + count)
@@ -119,11 +121,12 @@ class RemoteStream(Stream):
 
 
 class DistributeOverStream(Stream):
-    """The splits in turn. All that take turns are begun at once, on whichever workers there are.
+    """The splits in turn. All that are interleaved are begun at once, on any workers.
 
-    Where somebody has announced which rows are wanted, workers leave out the others. Which rows of a split these are
-    depends on the turns, and those on which split ends when: where that is not known, it is taken that none ends, and
-    every row comes with the number that it should have. From the first that has another on, splits are asked for anew.
+    If a consumer has announced which rows are wanted, workers leave out the others. Which rows of a split these are
+    depends on the turns, and those on which split ends when: if that is unknown, it is assumed that none ends, and
+    every row comes with the number that it should have. From the first row with another number on, splits are requested
+    again.
     """
 
     def __init__(self, node: DistributeOver, ctx: Context, at: At) -> None:
@@ -146,7 +149,7 @@ class DistributeOverStream(Stream):
             self._wanted = wanted
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        """Rows behind the mark that a state has led to were there once: they are passed over with the first pull."""
+        """Skip rows after the mark of a state with the first pull: they existed once."""
         if self._session is not None or not replay:
             return 0
         passed = min(count, self._offset)
@@ -155,7 +158,7 @@ class DistributeOverStream(Stream):
         return passed
 
     def _begin(self) -> None:
-        """Have workers make rows from the place on where it is opened."""
+        """Let workers make rows from the start position on."""
         node, ctx, own = self._node, self._ctx, self._at.own
         written: Any = ctx.prepared.as_written(node)
         starts, upcoming = _starts_of(own)
@@ -173,7 +176,7 @@ class DistributeOverStream(Stream):
         self._rows = InterleaveStream(SplitTurns(node, session), ctx, self._at, merge)
 
     def _expect(self, session: Session, starts: dict[int, SplitStart], upcoming: int | None) -> None:
-        """Begin the splits that were open where the state was taken, and those that come next."""
+        """Begin the splits that were open when the state was taken, and those that come next."""
         for number, start in starts.items():
             session.expect(number, start)
         if upcoming is not None:
@@ -184,7 +187,7 @@ class DistributeOverStream(Stream):
     def _shares(
         self, own: TurnsMark | None, starts: dict[int, SplitStart], upcoming: int | None
     ) -> dict[int, SplitShare] | None:
-        """Which rows of each split are wanted, by the turns that are expected."""
+        """Return which rows of each split are wanted, by the turns that are expected."""
         node, wanted = self._node, self._wanted
         if wanted is None or upcoming is None:
             return None
@@ -203,7 +206,7 @@ class DistributeOverStream(Stream):
             if made is END:
                 if self._passed:
                     raise StateError(
-                        "distribute_over ended before the element where the state was taken: its input has changed"
+                        "distribute_over ended before the element at which the state was taken: its input has changed"
                     )
                 return END
             if made is None:
@@ -217,7 +220,7 @@ class DistributeOverStream(Stream):
                 return rest if self._thin else with_own_arrays(rest)
 
     def _checked(self, made: Pulled) -> Pulled | None:
-        """The rows, if their numbers are those that were expected; None where splits must be asked for anew first."""
+        """Return the rows if they have the expected numbers; None if splits must be requested again first."""
         if made is END or not self._thin:
             return made
         if self._right(made):
@@ -248,7 +251,7 @@ class DistributeOverStream(Stream):
 
 
 def _starts_of(own: TurnsMark | None) -> tuple[dict[int, SplitStart], int | None]:
-    """Where the splits that were open go on, and which is begun next; None where only its input knows."""
+    """Return where the open splits continue, and which is begun next; None if only its input knows."""
     if own is None:
         return {}, 0
     starts = {number: split_start(mark.marks()) for _, number, mark in own.live}
@@ -256,7 +259,7 @@ def _starts_of(own: TurnsMark | None) -> tuple[dict[int, SplitStart], int | None
 
 
 def split_start(marks: Marks) -> SplitStart:
-    """Where a split goes on, by what a state says of it."""
+    """Return where a split continues, according to a state."""
     position = marks.get(0)
     if position is None:
         return SplitStart(START, 0)

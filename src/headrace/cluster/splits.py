@@ -1,7 +1,7 @@
-"""How a plan is cut into a fixed number of splits, each a plan of its own that can run anywhere.
+"""Cut a plan into a fixed number of splits, each an independent plan that can run anywhere.
 
-The cut is looked for from the plan's end down to its sources: below it rows are dealt out, above it every split has the
-operations to itself. Nothing but the plan and the number of splits decides on it.
+The cut is searched from the plan's end down to its sources: below it rows are dealt out, above it every split has its
+own operations. Only the plan and the number of splits determine it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from headrace.keys import Seed, mix_key
-from headrace.ops.batching import Batching
-from headrace.ops.deal_out import DealOut
-from headrace.ops.select import Select
+from headrace.core.keys import Seed, mix_key
+from headrace.distribute.deal_out import DealOut
+from headrace.ops.shared.batching import Batching
+from headrace.ops.shared.select import Select
 from headrace.plan.access import is_coarse
 from headrace.plan.capabilities import file_names_of
 from headrace.plan.node import Divides, Moves, Node, fields_of, rebuild, walk
@@ -22,11 +22,11 @@ SPLIT = 0x73706C6974
 
 
 class Cut(NamedTuple):
-    """Where a plan is cut: above `base`, whose rows are dealt out in lots of `lot`, or in ranges of these.
+    """The position of a cut: above `base`, whose rows are dealt out in lots of `lot`, or in ranges of these.
 
     `kind` says how: "rows" in turn, "ranges", "elements" (in turn, by reading them all), or "whole" (one split).
-    Where only maps and batches come after the base it is `in_step`: a lot makes one row at the plan's end. `parts` is
-    the source whose files or partitions the rows stand for, where they do.
+    If only maps and batches come after the base it is `in_step`: a lot makes one row at the plan's end. `parts` is the
+    source whose files or partitions the rows stand for, if they do.
     """
 
     base: Node
@@ -42,12 +42,12 @@ class Cut(NamedTuple):
 
 
 def goes_in_step(node: Node) -> bool:
-    """Whether it is known which rows of its input make which of its rows, before any is made."""
+    """Return whether it is known which rows of its input make which of its rows, before any is made."""
     return bool(node.divides) and (node.one_to_one or node.transparent or isinstance(node, Batching))
 
 
 def find_cut(plan: Node, splits: int) -> Cut:
-    """Where to cut a plan; raises ValueError where that cannot be without running a user's code several times."""
+    """Return where to cut a plan. Raise ValueError if that would run a user's code several times."""
     if splits == 1:
         return Cut(plan, "whole")
     node, lot, in_step, parts = plan, 1, True, None
@@ -69,10 +69,10 @@ def find_cut(plan: Node, splits: int) -> Cut:
 
 
 def find_ordered_cut(plan: Node, *, any_order: bool = False) -> Cut:
-    """Where to cut a plan so that its splits, one after another, are its rows in the order of one process.
+    """Return where to cut a plan so that its splits, one after another, are its rows in the order of one process.
 
-    With `any_order` operations that only move rows are no hindrance: it is the rows that count, not their order.
-    Raises ValueError, with the operation that looks beyond the rows of one split, where there is no such place.
+    With `any_order`, operations that only move rows are allowed: the order does not matter. Raises ValueError, naming
+    the operation that depends on rows outside one split, if there is no such cut.
     """
     node, lot, parts, batched = plan, 1, None, False
     while True:
@@ -93,7 +93,7 @@ def find_ordered_cut(plan: Node, *, any_order: bool = False) -> Cut:
 
 
 def _by_number(cut: Cut) -> Cut:
-    """In ranges where rows lie one after another in files, and the order of the plan is theirs."""
+    """Return a cut in ranges if rows are consecutive in files, and the plan keeps their order."""
     inside = list(walk(cut.base))
     in_files = any(is_coarse(n) or file_names_of(n) is not None for n in inside)
     in_order = not any(n.moves is Moves.FAR for n in inside)
@@ -109,25 +109,25 @@ def _refusal(node: Node) -> str:
             'load() that; or take splits=1, or mode="parallel_epochs"'
         )
     return (
-        f"distribute_over cannot split what comes before {node.operation}{where}, which looks at all rows together: "
+        f"distribute_over cannot split what comes before {node.operation}{where}, which needs all rows together: "
         "every worker would call the functions before it on all of them. Put it after distribute_over"
     )
 
 
 class Fragment(NamedTuple):
-    """What workers run: a plan, where it is cut, and into how many splits. Pickled, the cut stays where it is."""
+    """The unit of work for workers: a plan, its cut, and the number of splits. Pickling keeps the cut."""
 
     plan: Node
     cut: Cut
     splits: int
 
     def split(self, index: int) -> Node:
-        """The plan of one split."""
+        """Return the plan of one split."""
         return split_plan(self.plan, self.cut, self.splits, index)
 
 
 def split_plan(plan: Node, cut: Cut, splits: int, index: int) -> Node:
-    """The plan of one split."""
+    """Return the plan of one split."""
     if cut.kind == "whole":
         return plan
     dealt: Node
@@ -141,7 +141,7 @@ def split_plan(plan: Node, cut: Cut, splits: int, index: int) -> Node:
 
 
 def with_base(node: Node, base: Node, dealt: Node, index: int) -> Node:
-    """The plan with `dealt` in the place of `base`, below what belongs to split `index` alone."""
+    """Return the plan with `dealt` in the place of `base`, below what belongs to split `index` alone."""
     if node is base:
         return dealt
     (below,) = node.inputs
@@ -154,8 +154,24 @@ def with_base(node: Node, base: Node, dealt: Node, index: int) -> Node:
     return replace(made, **new)
 
 
+def part_of_calls(plan: Node, splits_at_a_time: int) -> Node:
+    """The plan of a split, with its part of the calls that the operations of the whole plan make at a time.
+
+    What AUTOTUNE chooses is chosen by each worker, within its own CPUs.
+    """
+
+    def change(node: Node) -> Node:
+        calls = getattr(node, "num_parallel_calls", None)
+        if calls is None or calls <= 1:
+            return node
+        new: Any = {"num_parallel_calls": max(1, calls // splits_at_a_time)}
+        return replace(node, **new)
+
+    return rebuild(plan, change)
+
+
 def with_fixed_seeds(plan: Node) -> Node:
-    """The plan with every seed as if a user had chosen it, so that whoever runs it draws the same."""
+    """Return the plan with every seed fixed as if a user had set it, so that all processes draw the same."""
 
     def change(node: Node) -> Node:
         new: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Rows of a split of which only some have come: the others take their places, and hold nothing."""
+"""Rows of a split of which only some were sent: placeholders stand for the others."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headrace.block import Block, Failure
 from headrace.columns import Indices, pick, take
+from headrace.columns.block import Block, Failure
 from headrace.errors import HeadraceError
 from headrace.plan.marks import Mark
 from headrace.plan.structure import LEAF, Structure
 
 
 class ThinBlock(Block):
-    """`columns` have the `came` rows that came; `where` says which of these each row is, -1 of one that did not.
+    """A block with missing rows: `columns` have the `came` rows, `where` maps each row to one of these, or -1.
 
     `numbers` are those that the rows are expected to have among the rows of all splits.
     """
@@ -34,7 +34,7 @@ class ThinBlock(Block):
         return part
 
     def count_bytes(self, row_bytes: float) -> None:
-        """Have it weigh as much as if all rows had come: how far ahead rows are made is not to depend on it."""
+        """Count the bytes of all rows, as if they had come: the read-ahead must not depend on it."""
         self._nbytes = round(row_bytes * self.rows)
 
     def take(self, indices: Indices) -> Block:
@@ -71,7 +71,7 @@ class ExpectedFailure(Failure):
 
 
 def thin_item(item: Block | Failure, numbers: Indices, kept: Indices | None) -> ThinBlock | ExpectedFailure:
-    """What came of so many rows: all, or those whose places `kept` says."""
+    """Return an item for these rows: all of them, or only those at the positions `kept`."""
     if isinstance(item, Failure):
         return ExpectedFailure(item, int(numbers[0]))
     where = np.full(len(numbers), -1)
@@ -80,12 +80,12 @@ def thin_item(item: Block | Failure, numbers: Indices, kept: Indices | None) -> 
 
 
 def absent_rows(numbers: Indices, mark: Mark | None, structure: Structure | None) -> ThinBlock:
-    """Rows none of which has come."""
+    """Return rows none of which has come."""
     return ThinBlock(Block(structure or LEAF, [], 0, mark), 0, numbers, np.full(len(numbers), -1))
 
 
 def merge_thin(blocks: Sequence[Block], order: Indices) -> Block:
-    """As `pick_rows`, of blocks that are thin."""
+    """Like `pick_rows`, for thin blocks."""
     parts = [block for block in blocks if isinstance(block, ThinBlock)]
     filled = [part for part in parts if part.came]
     bases = np.cumsum([0, *(part.came for part in parts)])

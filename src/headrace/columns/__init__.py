@@ -1,7 +1,7 @@
 """Columns: the rows of one component, stored together.
 
-A kind a file: dense arrays, ragged rows, text, batches of text, arrays of varied shapes, and objects as a last resort.
-What can be done with all of them is here. `register_kind` adds another.
+One kind per file: dense arrays, ragged rows, text, batches of text, arrays of varied shapes, and objects as a last
+resort. Functions for all kinds are here. `register_kind` adds another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.columns.ragged_text import RaggedText
 from headrace.columns.stacked import Stacked
 from headrace.columns.text import box_text, text_column
 from headrace.columns.varied import Varied
-from headrace.ragged import Ragged, as_ragged
+from headrace.core.ragged import Ragged, as_ragged
 
 __all__ = [
     "Column",
@@ -50,49 +50,51 @@ __all__ = [
 ]  # fmt: skip
 
 _PARAMETRIC = (np.datetime64, np.timedelta64, np.void)
-"""Scalars whose type alone does not tell their dtype."""
+"""Scalars whose type alone does not determine their dtype."""
 
 
 def values(column: Column) -> Iterator[Any]:
-    """The rows as components of elements."""
+    """Return the rows as components of elements."""
     return iter(column) if type(column) is np.ndarray else kind_of(column).values(column)
 
 
 def take(column: Column, indices: Indices) -> Column:
-    """These rows, copied."""
+    """Return these rows, copied."""
     return take_rows(column, indices) if type(column) is np.ndarray else kind_of(column).take(column, indices)
 
 
 def column_bytes(column: Column) -> int:
-    """How much memory the rows take, roughly; of objects, judged by some of them."""
+    """Return how much memory the rows take, roughly; of objects, judged by some of them."""
     return kind_of(column).nbytes(column)
 
 
 def read_only(column: Column) -> Column:
-    """The column as nobody can write to it, sharing memory."""
+    """Return a read-only column that shares memory."""
     return kind_of(column).lock(column)
 
 
 def owned(column: Column) -> Column:
-    """A copy that nobody can write to."""
+    """Return a read-only copy."""
     kind = kind_of(column)
     return kind.lock(kind.copy(column))
 
 
 def join(columns: Sequence[Column]) -> Column:
-    """Columns one after another, of whichever kind holds them all."""
+    """Return columns one after another, of whichever kind holds them all."""
     made = _by_kind(columns, lambda kind, alike: kind.join(alike))
     return [row for column in columns for row in values(column)] if made is None else made
 
 
 def pick(columns: Sequence[Column], order: Indices) -> Column:
-    """Rows of several columns by their numbers among all of them."""
+    """Return rows of several columns by their numbers among all of them."""
     made = _by_kind(columns, lambda kind, alike: kind.pick(alike, order))
     return take(join(columns), order) if made is None else made
 
 
 def _by_kind(columns: Sequence[Column], work: Callable[[Kind, Sequence[Column]], Column | None]) -> Column | None:
-    """What a kind makes of columns: their own if they have one, else one that arrays of other shapes fit into."""
+    """Return what a kind makes of columns: their own if they have one, else one that arrays of other shapes
+    fit into.
+    """
     kinds = {kind_of(column) for column in columns}
     made = work(kinds.pop(), columns) if len(kinds) == 1 else None
     for convert in (_as_ragged, as_varied) if made is None else ():
@@ -110,7 +112,9 @@ def _as_ragged(column: Column) -> Ragged | None:
 
 
 def as_varied(column: Column) -> Varied | None:
-    """Arrays of two axes or more as rows of varied shapes, None where they are none, or of several dtypes."""
+    """Return arrays of two axes or more as rows of varied shapes; None if they are something else, or of several
+    dtypes.
+    """
     if isinstance(column, Varied):
         return column
     inner = column.values if isinstance(column, Ragged) else column
@@ -122,12 +126,12 @@ def as_varied(column: Column) -> Varied | None:
 
 
 def column_of(rows: list[Any]) -> Column:
-    """A column of components: dense where all have one dtype and shape, of varied ones where not, else the list."""
+    """Make a column of components: dense if all have one dtype and shape, varied if shapes differ, else the list."""
     first = rows[0]
     kind = type(first)
     if isinstance(first, np.generic):
         alike = all(type(r) is kind for r in rows) and kind not in _PARAMETRIC
-        if not alike:  # types may differ where dtypes do not, and the other way round
+        if not alike:  # types may differ although dtypes do not, and vice versa
             alike = all(isinstance(r, np.generic) and r.dtype == first.dtype for r in rows)
         return np.array(rows, first.dtype) if alike else rows
     if kind is np.ndarray:
@@ -144,7 +148,7 @@ def column_of(rows: list[Any]) -> Column:
 
 
 def in_plain_kinds(column: Column) -> Column:
-    """The column as an array, a Ragged, an Arrow array or a list: whatever else there is, for who knows only these."""
+    """Return the column as an array, a Ragged, an Arrow array or a list, for callers that know only these."""
     if isinstance(column, Stacked):
         return column.boxed()
     return column if kind_of(column).name in PLAIN else list(values(column))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
+from headrace.core.ragged import address_of, as_bytes, join_values
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import address_of, as_bytes, join_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ NUMBERS = "biufcmMSU"
 
 
 class DenseKind(Kind):
-    """An array; of objects too, where batches hold what has no better kind."""
+    """An array; of objects too, if batches hold what has no better kind."""
 
     name = "dense"
 
@@ -38,7 +38,7 @@ class DenseKind(Kind):
     def join(self, columns: Sequence[Dense]) -> Dense | None:
         first = columns[0]
         alike = all(c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns)
-        if not alike or first.dtype.hasobject or sum(c.nbytes for c in columns) < MUCH:
+        if not alike or first.dtype.hasobject or sum(c.nbytes for c in columns) < MIN_THREADED_COPY_BYTES:
             return join_values(columns) if alike else None
         whole = neighbours(columns)
         return join_large(columns) if whole is None else whole
@@ -87,9 +87,14 @@ class DenseKind(Kind):
 
 
 def take_rows(column: Dense, indices: Indices) -> Dense:
-    """Rows, copied; by several threads where there is much to copy."""
+    """Copy rows; on several threads if there is much to copy."""
     row_bytes = column.nbytes // len(column) if len(column) else 0
-    if row_bytes * len(indices) < MUCH or row_bytes < WIDE or column.dtype.hasobject or not column.flags.c_contiguous:
+    if (
+        row_bytes * len(indices) < MIN_THREADED_COPY_BYTES
+        or row_bytes < MIN_THREADED_ROW_BYTES
+        or column.dtype.hasobject
+        or not column.flags.c_contiguous
+    ):
         return column.take(indices, axis=0)
     out = pooled((len(indices), *column.shape[1:]), column.dtype)
     _native.gather(as_bytes(column), np.ascontiguousarray(indices, np.int64), as_bytes(out))
@@ -97,7 +102,7 @@ def take_rows(column: Dense, indices: Indices) -> Dense:
 
 
 def join_large(columns: Sequence[Dense]) -> Dense:
-    """Large columns one after another, copied by several threads."""
+    """Concatenate large columns on several threads."""
     rows = sum(map(len, columns))
     out = pooled((rows, *columns[0].shape[1:]), columns[0].dtype)
     done = 0
@@ -108,16 +113,16 @@ def join_large(columns: Sequence[Dense]) -> Dense:
 
 
 def stack_rows(rows: Sequence[Dense]) -> Dense:
-    """Arrays of one shape and dtype as rows of one, copied."""
+    """Return arrays of one shape and dtype as rows of one, copied."""
     first = rows[0]
-    if first.nbytes * len(rows) >= MUCH and not first.dtype.hasobject:
+    if first.nbytes * len(rows) >= MIN_THREADED_COPY_BYTES and not first.dtype.hasobject:
         return np.stack(rows, out=pooled((len(rows), *first.shape), first.dtype))
     return np.stack(rows) if first.dtype.metadata is None else np.stack(rows).view(first.dtype)
 
 
 def choose_rows(chosen: Dense, yes: Dense, no: Dense) -> Dense:
-    """Rows of `yes` where they are chosen, else of `no`; both of one dtype and shape."""
-    if yes[:1].nbytes < FAIR or yes.dtype.hasobject:
+    """Return rows of `yes` if they are chosen, else of `no`; both of one dtype and shape."""
+    if yes[:1].nbytes < MIN_LAYOUT_CHECK_BYTES or yes.dtype.hasobject:
         made = np.array(no, order="C")
         rows = np.flatnonzero(chosen)
         made[rows] = yes[rows]
@@ -129,33 +134,33 @@ def choose_rows(chosen: Dense, yes: Dense, no: Dense) -> Dense:
 
 
 def room_for(shape: tuple[int, ...], dtype: Any) -> Dense:
-    """A new array, from the pool where it is large."""
+    """Allocate an array, from the pool if it is large."""
     made = np.dtype(dtype).itemsize * math.prod(shape)
-    return pooled(shape, dtype) if made >= MUCH else np.empty(shape, dtype)
+    return pooled(shape, dtype) if made >= MIN_THREADED_COPY_BYTES else np.empty(shape, dtype)
 
 
 def put_rows(out: Dense, places: Indices, column: Dense, indices: Indices | None) -> None:
     """Copy rows of a column, those with these indices or all, to these places of an array in C order."""
-    if out[:1].nbytes < FAIR or out.dtype.hasobject:
+    if out[:1].nbytes < MIN_LAYOUT_CHECK_BYTES or out.dtype.hasobject:
         out[places] = column if indices is None else column[indices]
     else:
         _native.copy_rows(column, out, indices, places)
 
 
 def copy_with_help(array: Dense, out: Dense) -> None:
-    """Copy an array into another like it, in C order; a large one with several threads."""
+    """Copy an array into another like it, in C order; a large one on several threads."""
     while out.ndim > 1 and len(out) == 1:
         array, out = array[0], out[0]
     if out.dtype.hasobject or not out.ndim:
         np.copyto(out, array)
-    else:  # which keeps Python's lock for a small one, as NumPy does not
+    else:  # which keeps the GIL for a small one, unlike NumPy
         _native.copy_rows(array, out)
 
 
 def neighbours(columns: Sequence[Dense]) -> Dense | None:
-    """The columns as one, without a copy, where they are rows of one array that lie one after another.
+    """Return the columns as one without a copy, if they are consecutive rows of one array.
 
-    Only where they can be written to: then they belong to whoever has them.
+    Only if they are writable: then they belong to the caller.
     """
     first, base = columns[0], columns[0].base
     if not isinstance(base, np.ndarray) or base.dtype != first.dtype or base.shape[1:] != first.shape[1:]:
@@ -173,7 +178,7 @@ def neighbours(columns: Sequence[Dense]) -> Dense | None:
 
 
 def copy_in_order(array: Dense) -> Dense:
-    """A copy in C order."""
+    """Return a copy in C order."""
     if not _in_pieces(array):
         return array.copy()
     out = np.empty(array.shape, array.dtype)
@@ -184,9 +189,9 @@ def copy_in_order(array: Dense) -> Dense:
 def copy_into(array: Dense, out: Dense) -> None:
     """Copy an array into another one of its shape and dtype, which is in C order.
 
-    A small one under Python's lock: where many threads want it, the copy is done before it would come back.
+    Copy a small one with the GIL: if many threads want it, the copy is done before it would be acquired again.
     """
-    if array.nbytes < MUCH and array.ndim and not array.dtype.hasobject:
+    if array.nbytes < MIN_THREADED_COPY_BYTES and array.ndim and not array.dtype.hasobject:
         _native.copy_rows(array[None], out[None])
     elif _in_pieces(array):
         _native.copy_rows(array, out)
@@ -195,20 +200,20 @@ def copy_into(array: Dense, out: Dense) -> None:
 
 
 def _in_pieces(array: Dense) -> bool:
-    """Whether small pieces lie apart, as those of a mirrored image do, for which NumPy takes long."""
-    if array.nbytes < FAIR or array.ndim < 2 or array.flags.c_contiguous or array.dtype.hasobject:
+    """Return whether small pieces are apart, like those of a mirrored image, which NumPy copies slowly."""
+    if array.nbytes < MIN_LAYOUT_CHECK_BYTES or array.ndim < 2 or array.flags.c_contiguous or array.dtype.hasobject:
         return False
-    return array.strides[-1] == array.itemsize and array.shape[-1] * array.itemsize <= PIECE
+    return array.strides[-1] == array.itemsize and array.shape[-1] * array.itemsize <= SMALL_PIECE_BYTES
 
 
-PIECE = 32
-"""Bytes of a small piece."""
-FAIR = 1 << 12
-"""Bytes of an array that is worth some thought about where it lies."""
+SMALL_PIECE_BYTES = 32
+"""The largest contiguous piece that counts as small."""
+MIN_LAYOUT_CHECK_BYTES = 1 << 12
+"""The memory layout of an array of at least this size is checked."""
 
 
 def pooled(shape: int | tuple[int, ...], dtype: Any) -> Dense:
-    """A new array in memory that is there already, if there is some: new pages cost more than a copy."""
+    """Return a new array in memory that is there already, if there is some: new pages cost more than a copy."""
     before = _native.use_pool()
     try:
         return np.empty(shape, dtype)
@@ -216,20 +221,20 @@ def pooled(shape: int | tuple[int, ...], dtype: Any) -> Dense:
         _native.use_pool(before)
 
 
-MUCH = 1 << 20
-"""Bytes that are worth the help of other threads."""
-WIDE = 256
-"""Bytes of a row; smaller ones NumPy copies as fast."""
+MIN_THREADED_COPY_BYTES = 1 << 20
+"""Copies of at least this size use several threads."""
+MIN_THREADED_ROW_BYTES = 256
+"""Rows of at least this size are copied on threads; NumPy copies smaller ones as fast."""
 
 
 def locked(array: Dense) -> Dense:
-    """The array, which nobody can write to from here on."""
+    """Make the array read-only and return it."""
     array.flags.writeable = False
     return array
 
 
 def number_dtype(notes: Notes) -> np.dtype[Any]:
-    """The dtype that notes tell of, if values can be stored under it."""
+    """Return the dtype in notes, if values can be stored under it."""
     dtype = np.dtype(notes["dtype"])
     if dtype.kind not in NUMBERS or not dtype.itemsize:
         raise ValueError(f"values of dtype {dtype}")
@@ -237,7 +242,7 @@ def number_dtype(notes: Notes) -> np.dtype[Any]:
 
 
 def sizes(notes: Notes) -> tuple[int, ...]:
-    """The shape that notes tell of, if there can be such a one."""
+    """Return the shape in notes, if it is valid."""
     shape = tuple(notes["shape"])
     if any(type(n) is not int or n < 0 for n in shape):
         raise ValueError(f"values of shape {shape}")
@@ -245,7 +250,9 @@ def sizes(notes: Notes) -> tuple[int, ...]:
 
 
 def arrow_of(values: Dense) -> pa.Array:
-    """Numbers as Arrow's own types, so that other tools can read them; what Arrow packs or lacks as its bytes."""
+    """Return numbers as Arrow's own types, so that other tools can read them; what Arrow packs or lacks as
+    its bytes.
+    """
     import pyarrow as pa
 
     flat = np.ascontiguousarray(values).reshape(-1)
@@ -258,7 +265,7 @@ def arrow_of(values: Dense) -> pa.Array:
 
 
 def array_of(array: pa.Array, dtype: np.dtype[Any]) -> Dense:
-    """All the numbers of an array that `arrow_of` made, as a view."""
+    """Return all the numbers of an array that `arrow_of` made, as a view."""
     import pyarrow as pa
 
     if pa.types.is_fixed_size_binary(array.type):

@@ -1,6 +1,6 @@
-"""What a kind of column is: the few things that can be done with one, all rows at a time.
+"""The interface of a kind of column: a few operations, each on all rows at a time.
 
-A kind is registered for the class of its columns; everything else asks `kind_of` and knows no classes.
+A kind is registered for the class of its columns; everything else calls `kind_of` and knows no classes.
 """
 
 from __future__ import annotations
@@ -23,63 +23,70 @@ Column: TypeAlias = Any
 Indices: TypeAlias = NDArray[np.int64]
 
 Notes: TypeAlias = dict[str, Any]
-"""What JSON must remember of a column to make it again of its Arrow array; `kind` is the name of the kind."""
+"""JSON values needed to make a column from its Arrow array again; `kind` is the name of the kind."""
 
 
 class Kind(ABC):
     """One kind of column. `column[a:b]` is rows of it, sharing memory."""
 
     name: str
-    """Under which the kind is written down in files."""
+    """The name of the kind in files."""
 
     @abstractmethod
     def values(self, column: Column) -> Iterator[Any]:
-        """The rows as components of elements."""
+        """Return the rows as components of elements."""
 
     @abstractmethod
     def take(self, column: Column, indices: Indices) -> Column:
-        """These rows, copied."""
+        """Return these rows, copied."""
 
     @abstractmethod
     def join(self, columns: Sequence[Column]) -> Column | None:
-        """Columns of this kind one after another; None where they are too different to be one."""
+        """Concatenate columns of this kind; None if they are too different."""
 
     def pick(self, columns: Sequence[Column], order: Indices) -> Column | None:
-        """Rows of several columns of this kind by their numbers among all of them; None where there is no join."""
+        """Return rows of several columns of this kind by their numbers among all of them; None if they cannot be
+        joined.
+        """
         joined = self.join(columns)
         return None if joined is None else self.take(joined, order)
 
     @abstractmethod
     def stack(self, column: Column, size: int, path: str) -> Column | str:
-        """Every `size` rows as one, with an axis more; or why those at `path` of elements do not fit together."""
+        """Return every `size` rows as one, with an axis more; or why those at `path` of elements do not fit
+        together.
+        """
 
     def unstack(self, column: Column) -> tuple[Column, Indices] | None:  # noqa: ARG002
-        """The rows of all rows, and how many each has; None where one of them has no axis to take apart."""
+        """Return the rows of all rows, and how many each has; None if one of them has no axis to split."""
         return None
 
     @abstractmethod
     def nbytes(self, column: Column) -> int:
-        """How much memory the rows take, roughly."""
+        """Return how much memory the rows take, roughly."""
 
     @abstractmethod
     def spec(self, column: Column) -> TensorSpec:
-        """What the rows look like to a traced function: a size only where all have it."""
+        """Return the spec of the rows for a traced function: a size only if all have it."""
 
     def lock(self, column: Column) -> Column:
-        """The column as nobody can write to it, sharing memory."""
+        """Return a read-only column that shares memory."""
         return column
 
     def copy(self, column: Column) -> Column:
-        """The rows in memory of their own."""
+        """Return the rows in their own memory."""
         return column
 
     @abstractmethod
     def to_arrow(self, column: Column) -> tuple[pa.Array, Notes]:
-        """As an Arrow array, and what must be remembered to make the column of it again."""
+        """Return an Arrow array, and notes for making the column from it again."""
 
     @abstractmethod
     def from_arrow(self, array: pa.Array, notes: Notes) -> Column:
-        """What `to_arrow` was given, sharing memory where it can; ValueError, TypeError or KeyError if it was not."""
+        """Return what `to_arrow` was given, sharing memory if possible.
+
+        Raise ValueError, TypeError or KeyError if it was not.
+        """
 
 
 _by_class: dict[type, Kind] = {}
@@ -88,9 +95,9 @@ _by_name: dict[str, Kind] = {}
 
 
 def register_kind(kind: Kind, of: type | str) -> None:
-    """Have columns of a class, and of those derived from it, treated as `kind` says.
+    """Register the kind of columns of a class and its subclasses.
 
-    The class may be named, as `module.Class`, where nobody should import its module for this.
+    The class may be named, as `module.Class`, if its module should not be imported for this.
     """
     known = _by_name.setdefault(kind.name, kind)
     if type(known) is not type(kind):
@@ -102,7 +109,7 @@ def register_kind(kind: Kind, of: type | str) -> None:
 
 
 def kind_of(column: Column) -> Kind:
-    """The kind of a column."""
+    """Return the kind of a column."""
     try:
         return _by_class[type(column)]
     except KeyError:
@@ -119,7 +126,7 @@ def _derived(of: type) -> Kind:
 
 
 def kind_named(name: str) -> Kind:
-    """The kind that is called so in a file."""
+    """Return the kind that is called so in a file."""
     try:
         return _by_name[name]
     except KeyError:

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from headrace.columns.dense import NUMBERS, locked
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_of, register_kind
 from headrace.columns.ragged import group_rows
+from headrace.core.ragged import Ragged
 from headrace.errors import StorageError
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
-from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SAMPLED = 8
+SAMPLED_ROWS = 8
 
 
 class ObjectKind(Kind):
@@ -62,7 +62,8 @@ class ObjectKind(Kind):
         return object_bytes(column)
 
     def spec(self, column: list[Any]) -> TensorSpec:
-        text = column and isinstance(column[0], str | bytes)  # the first row tells: operations refuse what is no text
+        # The first row decides: operations reject what is not text.
+        text = column and isinstance(column[0], str | bytes)
         return TensorSpec((), type(column[0])) if text else TensorSpec(None, None)
 
     def lock(self, column: list[Any]) -> list[Any]:
@@ -97,8 +98,8 @@ def _stack_ragged(rows: list[Any], size: int, path: str) -> Column | str:
 
 
 def object_bytes(rows: Sequence[Any] | NDArray[Any]) -> int:
-    """The memory of objects, judged by some of them: arrays and strings."""
-    some = rows[:: len(rows) // SAMPLED | 1]  # an odd distance: rows of two kinds may take turns
+    """Return the memory of objects, judged by some of them: arrays and strings."""
+    some = rows[:: len(rows) // SAMPLED_ROWS | 1]  # an odd distance: rows of two kinds may take turns
     size = sum([_size(row) for row in some])
     return size * len(rows) // max(1, len(some))
 
@@ -108,7 +109,7 @@ def _size(value: Any) -> int:
 
 
 def boxes_to_arrow(column: NDArray[Any]) -> tuple[pa.Array, Notes]:
-    """Arrays of objects: of texts as such, of anything else row by row."""
+    """Return arrays of objects: of texts as such, of anything else row by row."""
     from headrace.columns.stacked import Stacked
     from headrace.columns.text import text_column
 
@@ -120,7 +121,7 @@ def boxes_to_arrow(column: NDArray[Any]) -> tuple[pa.Array, Notes]:
 
 
 def pack_value(value: Any) -> bytes:
-    """One component as bytes: a letter for its kind, then the rest."""
+    """Return one component as bytes: a letter for its kind, then the rest."""
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
@@ -138,7 +139,7 @@ def pack_value(value: Any) -> bytes:
 
 
 def unpack_value(data: bytes) -> Any:
-    """What `pack_value` was given; ValueError for other bytes."""
+    """Return what `pack_value` was given; ValueError for other bytes."""
     kind, rest = data[:1], data[1:]
     if kind == b"s":
         return rest.decode("utf-8", "surrogatepass")
@@ -159,7 +160,7 @@ def unpack_value(data: bytes) -> Any:
 
 
 def _array(data: bytes) -> NDArray[Any]:
-    """An array; what it says of its size is believed if there are as many bytes."""
+    """Load an array; its declared size is accepted if there are as many bytes."""
     head, content = _split(data)
     name, shape = json.loads(head.decode())
     dtype = np.dtype(name)

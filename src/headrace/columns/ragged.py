@@ -1,6 +1,6 @@
 """Rows that differ in the length of their first axis: hr.Ragged as a column.
 
-Where its values are ragged again, the rows are hr.Ragged themselves, else arrays.
+If its values are ragged again, the rows are hr.Ragged themselves, else arrays.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
+from headrace.core.ragged import Ragged, as_ragged, joined_ragged, row_views
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
-from headrace.ragged import Ragged, as_ragged, joined_ragged, row_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +80,7 @@ def _depth(rows: Ragged | NDArray[Any]) -> int:
 
 
 def group_rows(rows: NDArray[Any] | Ragged, size: int) -> Ragged:
-    """Every `size` rows as one, each an hr.Ragged: rows of arrays, or of ragged rows, keep their lengths."""
+    """Return every `size` rows as one, each an hr.Ragged: rows of arrays, or of ragged rows, keep their lengths."""
     ragged = rows if isinstance(rows, Ragged) else as_ragged(rows)
     return Ragged._of(ragged, np.arange(len(ragged) // size + 1) * size)
 

@@ -1,4 +1,4 @@
-"""Rows that are arrays of text, each of its own length: the words of lines, for which no objects are made either."""
+"""Rows that are arrays of text of different lengths, for example the words of lines, stored without objects."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.stacked import Stacked
 from headrace.columns.text import box_text, box_words
+from headrace.core.ragged import Ragged, row_views
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
-from headrace.ragged import Ragged, row_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ class RaggedText:
 
     @property
     def offsets(self) -> Indices:
-        """Where each row begins in `inner`, and where the last one ends."""
+        """Return where each row begins in `inner`, and where the last one ends."""
         return self._offsets - self._offsets[0] if self._offsets[0] else self._offsets
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class RaggedText:
         return RaggedText(self._inner, self._offsets[start : max(start, stop) + 1])
 
     def boxed(self) -> Ragged:
-        """All rows as an hr.Ragged of objects."""
+        """Return all rows as an hr.Ragged of objects."""
         return Ragged._of(box_words(self.inner), self.offsets)
 
     def __reduce__(self) -> tuple[Any, ...]:

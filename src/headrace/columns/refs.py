@@ -1,4 +1,4 @@
-"""References to records in mapped files: a column that is copied out of the files only where it is needed."""
+"""References to records in mapped files: a column that is copied from the files only when needed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import binary
+from headrace.columns.arrow_text import binary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 RefTable = NDArray[np.int64]
-"""A row for each record: the number of its file, the offsets where it begins and ends, and its ordinal in a stream."""
+"""A row for each record: the number of its file, its begin and end offsets, and its ordinal in a stream."""
 Bounds = NDArray[np.int64]
 """The offsets at which consecutive records of one file begin, and the one at which the last ends."""
 
 
-class UnsoundError(BaseException):
+class CorruptRecordsError(BaseException):
     """A lazily read record failed its checksum: the rows must be read again, eagerly, from the last mark.
 
     It knows the files of the bad ones `among` some records.
@@ -31,7 +31,7 @@ class UnsoundError(BaseException):
         self._bad = [] if among is None else [file.path for file in among.bad_files()]
 
     def where(self) -> str:
-        """The file they are in, if it is known."""
+        """Return the file they are in, if it is known."""
         return f" ({self._bad[0]})" if self._bad else ""
 
 
@@ -72,23 +72,23 @@ class RecordRefs:
         return int(self.where[-1] - self.where[0]) if self.consecutive else _native.pointed_bytes(self.where)
 
     def copy(self) -> pa.LargeBinaryArray:
-        """The records themselves; raises UnsoundError if one of them fails its checksum."""
+        """Return the records themselves; raises CorruptRecordsError if one of them fails its checksum."""
         found = _native.unframe_places(self.files, self.where)
         if found is None:
-            raise UnsoundError(self)
+            raise CorruptRecordsError(self)
         self.sound = True
         return binary(*found)
 
     def cut(self, start: int, stop: int) -> RecordRefs:
-        """The rows from `start` to before `stop`."""
+        """Return the rows from `start` to before `stop`."""
         return RecordRefs(self.files, self.where[start : stop + self.consecutive])
 
     def take(self, order: NDArray[np.int64]) -> RecordRefs:
-        """The rows with these numbers."""
+        """Return the rows with these numbers."""
         return RecordRefs(self.files, self.table.take(order, axis=0))
 
     def bad_files(self) -> list[_native.MappedFile]:
-        """The files with records that fail their checksums."""
+        """Return the files with records that fail their checksums."""
         table = self.table
         some = [table[table[:, 0] == number] for number in range(len(self.files))]
         checks = [_native.Verification(self.files, each) for each in some]
@@ -105,13 +105,13 @@ class BackgroundCheck:
         self._verification = _native.Verification(refs.files, refs.where)
 
     def wait(self) -> None:
-        """Wait until the checksums are known; raises UnsoundError if one is wrong."""
+        """Wait until the checksums are known; raises CorruptRecordsError if one is wrong."""
         if not self._verification.good():
-            raise UnsoundError(self._refs)
+            raise CorruptRecordsError(self._refs)
 
 
 def join_refs(parts: Sequence[RecordRefs]) -> RecordRefs:
-    """The records of one after those of another."""
+    """Return the records of one after those of another."""
     files: list[_native.MappedFile] = []
     tables = []
     for part in parts:

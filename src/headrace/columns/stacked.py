@@ -1,4 +1,4 @@
-"""Rows that are arrays of text, all of one shape: batches, for which no objects are made until somebody looks."""
+"""Rows that are arrays of text of one shape, for example batches, for which objects are created lazily."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stacked:
 
     @property
     def size(self) -> int:
-        """How many texts a row has."""
+        """Return how many texts a row has."""
         return math.prod(self.shape)
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class Stacked:
         return Stacked(self.inner[start * self.size : max(start, stop) * self.size], self.shape)
 
     def boxed(self) -> NDArray[Any]:
-        """All rows as one array of objects."""
+        """Return all rows as one array of objects."""
         return box_text(self.inner).reshape(len(self), *self.shape)
 
     def __reduce__(self) -> tuple[Any, ...]:

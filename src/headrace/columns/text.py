@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import binary, is_plain, nbytes, parts, pick_text
+from headrace.columns.arrow_text import binary, is_plain, nbytes, parts, pick_text
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.plan.spec import TensorSpec
 
@@ -22,7 +22,7 @@ BYTES: np.dtype[Any] = np.dtype(object, metadata={"text": bytes})
 
 
 def is_of_bytes(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype says that its objects are bytes."""
+    """Return whether a dtype says that its objects are bytes."""
     return dtype.metadata is not None and dtype.metadata.get("text") is bytes
 
 
@@ -67,14 +67,14 @@ class TextKind(Kind):
 
 
 def holds_text(array: pa.Array) -> bool:
-    """Whether it is an Arrow array of bytes or strings."""
+    """Return whether it is an Arrow array of bytes or strings."""
     import pyarrow as pa
 
     return array.type in (pa.large_string(), pa.large_binary(), pa.string(), pa.binary())
 
 
 def box_text(column: pa.Array) -> NDArray[Any]:
-    """An Arrow column as an array of objects; text far faster than through a list."""
+    """Return an Arrow column as an array of objects; text far faster than through a list."""
     import pyarrow as pa
 
     if is_plain(column):
@@ -85,13 +85,15 @@ def box_text(column: pa.Array) -> NDArray[Any]:
 
 
 def box_words(column: pa.Array) -> NDArray[Any]:
-    """The same for texts that will be cut into rows: an empty one, too, tells by its dtype whether it is of bytes."""
+    """Return an array of texts that will be split into rows; the dtype of an empty one, too, says whether it holds
+    bytes.
+    """
     made = box_text(column)
     return made.view(BYTES) if "binary" in str(column.type) else made
 
 
 def text_column(rows: Sequence[Any]) -> Column:
-    """A column of str or bytes in Arrow's layout, or the list where Arrow has no type for it."""
+    """Make a column of str or bytes in Arrow's layout, or return the list if Arrow has no type for it."""
     import pyarrow as pa
 
     kinds = {type(r) for r in rows}

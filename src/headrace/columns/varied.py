@@ -29,13 +29,13 @@ class Varied:
 
     @classmethod
     def from_rows(cls, rows: Sequence[NDArray[Any]]) -> Varied:
-        """Of arrays of one dtype and rank."""
+        """Make a column of arrays of one dtype and rank."""
         shapes = np.array([row.shape for row in rows], np.int64).reshape(len(rows), rows[0].ndim)
         return cls(np.concatenate([row.ravel() for row in rows]), shapes)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many values each row has."""
+        """Return how many values each row has."""
         made: NDArray[np.int64] = self.shapes.prod(1)
         return made
 
@@ -55,7 +55,7 @@ class Varied:
             yield self.data[start : start + size].reshape(shape)
 
     def packed(self) -> NDArray[Any]:
-        """The values of the rows, one row after another; shared where they lie so already."""
+        """Return the concatenated values of the rows; shared if they are contiguous already."""
         if not len(self):
             return self.data[:0]
         ends = self.starts + self.sizes
@@ -67,8 +67,8 @@ class Varied:
         return Varied, (self.packed(), self.shapes)
 
 
-LARGEST = 2.0**48
-"""So many values NumPy could count in any array, also one without any."""
+MAX_COUNTABLE_VALUES = 2.0**48
+"""The most values that NumPy could count in any array, also one without any."""
 
 
 class VariedKind(Kind):
@@ -104,7 +104,7 @@ class VariedKind(Kind):
         return int(column.sizes.sum()) * column.dtype.itemsize + column.shapes.nbytes
 
     def spec(self, column: Varied) -> TensorSpec:
-        """The last size, if all rows share it: more would only make a graph for every combination that comes."""
+        """Return the last size, if all rows share it: more would only make a graph for every combination that comes."""
         last = column.shapes[:, -1]
         known = int(last[0]) if column.shapes.shape[1] > 2 and (last == last[0]).all() else None
         return TensorSpec([*[None] * (column.shapes.shape[1] - 1), known], column.dtype)
@@ -128,7 +128,7 @@ class VariedKind(Kind):
         sizes = array_of(shapes, np.dtype(np.int64)).reshape(len(array), shapes.type.list_size)
         made = Varied(array_of(values.flatten(), number_dtype(notes)), sizes)
         axes = sizes.astype(np.float64)  # in which nothing wraps
-        beyond = axes.prod(1).sum() > len(made.data) or (np.maximum(axes, 1).prod(1) > LARGEST).any()
+        beyond = axes.prod(1).sum() > len(made.data) or (np.maximum(axes, 1).prod(1) > MAX_COUNTABLE_VALUES).any()
         if (sizes < 0).any() or beyond or int(made.sizes.sum()) != len(made.data):
             raise ValueError("arrays of other sizes than their shapes say")
         return made

@@ -1,4 +1,4 @@
-"""How a public dataset is declared: what its rows hold, how many there are, and which files they are made of."""
+"""Declare a public dataset: its features, row counts, and source files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DECLARED: dict[str, dict[str | None, PublicDataset]] = {}
 
 
 class PublicDataset(GeneratorDataset):
-    """A dataset that is made of files on the web, which are downloaded when it is built.
+    """A dataset made from files on the web, which are downloaded when it is built.
 
     `disk_bytes` is about how large the built dataset is. `earlier` are versions with other numbers and the same rows.
     """
@@ -47,7 +47,7 @@ class PublicDataset(GeneratorDataset):
 
     @property
     def download_bytes(self) -> int:
-        """How large its files are."""
+        """Return the size of its files."""
         return sum(source.size or 0 for source in self.source_files().values())
 
     @property
@@ -60,7 +60,7 @@ class PublicDataset(GeneratorDataset):
         return replace(super().plan(checksums, download_size), default_config=self.default_config)
 
     def examples(self, part: Any) -> Iterator[Any]:
-        """What the generator gives; files that it cannot parse, or that have no rows, are named."""
+        """Yield what the generator gives; files that it cannot parse, or that have no rows, are named."""
         count = 0
         try:
             for row in super().examples(part):
@@ -78,7 +78,7 @@ class PublicDataset(GeneratorDataset):
         return StorageError(f"{self.name}, split {part!r}: its files are not what they should be ({what}): {paths}")
 
     def at_version(self, version: Version) -> PublicDataset:
-        """The same dataset under another of its numbers."""
+        """Return the same dataset under another of its numbers."""
         made = copy(self)
         made.version = str(version)
         return made
@@ -115,7 +115,7 @@ def public_dataset(
         rows: how many rows each split has.
         config: which variant it is.
         files: which lines of the table of files it needs; by default all of its name.
-        note: how to get the files by hand, where a host asks for a login.
+        note: how to get the files by hand, if a host requires a login.
         attributes: further attributes of `hr.catalogue.DatasetBuilder` and PublicDataset.
     """
     known = {key: each for key, each in source_table(note).get(name, {}).items() if files is None or key in files}
@@ -134,7 +134,7 @@ def public_dataset(
 
 @cache
 def source_table(note: str = "") -> dict[str, dict[str, SourceFile]]:
-    """The files of all datasets, by name and key."""
+    """Return the files of all datasets, by name and key."""
     found: dict[str, dict[str, SourceFile]] = {}
     lines = (files("headrace.datasets.public") / TABLE).read_text().splitlines()
     for line in lines[1:]:
@@ -147,5 +147,5 @@ def source_table(note: str = "") -> dict[str, dict[str, SourceFile]]:
 
 
 def label_names(name: str) -> list[str]:
-    """The names of classes, of a dataset that has many of them."""
+    """Return the names of classes, of a dataset that has many of them."""
     return (files("headrace.datasets.public") / "labels" / f"{name}.txt").read_text().splitlines()

@@ -16,7 +16,7 @@ MAX_NAMES_SHOWN = 20
 
 
 def dataset_pages() -> dict[str, str]:
-    """The pages by file name, and an index of them."""
+    """Return the pages by file name, and an index of them."""
     pages = {f"{name}.md": "\n".join(_page(name)) + "\n" for name in public_names()}
     lines = ["# Public datasets", "", "| name | rows | download | what it is |", "| --- | --: | --: | --- |"]
     for name in public_names():

@@ -1,4 +1,4 @@
-"""What a pass may use: the processors and half the free memory of this container, unless the options say otherwise."""
+"""What a pass may use: the CPUs and half the free memory of this container, unless the options say otherwise."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 from headrace import _native
 
 CGROUPS = Path("/sys/fs/cgroup")
-LEAST_BYTES = 64 << 20
+MIN_BUDGET_BYTES = 64 << 20
 
 
 @cache
 def cpus() -> int:
-    """How many processors this process may keep busy: those it may run on, and what its container allows."""
+    """Return how many CPUs this process may keep busy: its affinity mask, limited by the container's quota."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, period = _numbers("cpu.max") or _first_version() or (0, 0)
     return max(1, min(allowed, -(-quota // period))) if quota > 0 and period > 0 else allowed
 
 
 def free_memory() -> int:
-    """How many bytes this container can still take: of its limit, or of the machine."""
+    """Return how many bytes this container can still allocate: up to its limit, or up to the machine's memory."""
     machine = _machine_free()
     limit = (_numbers("memory.max") or _numbers("memory/memory.limit_in_bytes") or [0])[0]
     used = (_numbers("memory.current") or _numbers("memory/memory.usage_in_bytes") or [0])[0]
@@ -31,13 +31,13 @@ def free_memory() -> int:
 
 
 def _first_version() -> list[int] | None:
-    """The quota as the first version of cgroups has it, in two files."""
+    """Return the quota of cgroups version 1, which uses two files."""
     quota, period = _numbers("cpu/cpu.cfs_quota_us"), _numbers("cpu/cpu.cfs_period_us")
     return [quota[0], period[0]] if quota and period else None
 
 
 def _numbers(name: str) -> list[int] | None:
-    """The numbers in a file of the container's group; None where there is no such file, or it sets no limit."""
+    """Return the numbers in a cgroup file, or None if the file does not exist or sets no limit."""
     try:
         words = (CGROUPS / name).read_text().split()
         return [int(word) for word in words]
@@ -53,21 +53,21 @@ def _machine_free() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-POOLED = 8
-"""Of the memory there is, this part may wait to be used again."""
+POOLED_FRACTION = 8
+"""The pool keeps at most 1/POOLED_FRACTION of the memory for reuse."""
 
 
 @cache
 def pool_bytes() -> int:
-    """How much freed memory is kept for new arrays, unless the options say how much memory there is."""
-    return min(1 << 30, free_memory() // POOLED)
+    """Return how much freed memory is kept for new arrays, unless the options set a memory limit."""
+    return min(1 << 30, free_memory() // POOLED_FRACTION)
 
 
 @cache
 def keep_heap() -> bool:
-    """Have the C library keep some freed memory, once a process: new pages at every batch cost more than its copy.
+    """Let the C library keep some freed memory, once per process: new pages for every batch cost more than its copy.
 
-    Not where the user has chosen how it works, or says HEADRACE_KEEP_HEAP=0.
+    Do nothing if the user configured malloc, or set HEADRACE_KEEP_HEAP=0.
     """
     chosen = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
     return not chosen and os.environ.get("HEADRACE_KEEP_HEAP") != "0" and _native.keep_heap()
@@ -76,7 +76,7 @@ def keep_heap() -> bool:
 class MemoryBudget:
     """The bytes that all stages of one pass may hold ready together.
 
-    Every stage may always hold one piece of work: nobody waits for the others to give way first.
+    Every stage may always hold one piece of work, so that stages cannot deadlock waiting for each other's memory.
     """
 
     def __init__(self, limit: int | None) -> None:
@@ -85,14 +85,19 @@ class MemoryBudget:
         self._aside: dict[str, int] = {}
         self._lock = threading.Lock()
         self._waiting: dict[int, Callable[[], None]] = {}
+        self.refusals = 0
+        """How often a stage asked for bytes that did not fit, and had to wait."""
 
     @cached_property
     def limit(self) -> int:
-        """How many there may be. Free memory is looked up when the first stage wants some."""
-        return max(LEAST_BYTES, free_memory() // 2) if self._given is None else self._given
+        """Return the limit in bytes. Free memory is looked up when the first stage needs some."""
+        return max(MIN_BUDGET_BYTES, free_memory() // 2) if self._given is None else self._given
 
     def set_aside(self, stage: str) -> int:
-        """Half of what is left, for a buffer that is to be as large as may be; the stages share the other half."""
+        """Return half of what is left, for a buffer that should be as large as possible.
+
+        The stages share the other half.
+        """
         with self._lock:
             if stage not in self._aside:
                 self._aside[stage] = self.limit // 2
@@ -101,11 +106,11 @@ class MemoryBudget:
 
     @property
     def used(self) -> int:
-        """What is held now, or about to be."""
+        """Return the bytes that are held or reserved."""
         return self._used
 
     def take(self, nbytes: int) -> None:
-        """Count these, which may be negative; those who wait for room hear of it."""
+        """Add `nbytes`, which may be negative, and wake the stages that wait for memory."""
         with self._lock:
             self._used += nbytes
             waiting = list(self._waiting.values()) if nbytes < 0 and self._waiting else ()
@@ -113,15 +118,16 @@ class MemoryBudget:
             wake()
 
     def has_room(self, nbytes: int, who: int, wake: Callable[[], None]) -> bool:
-        """Whether so many more fit; if not, `wake` is called whenever some are given back, until they do."""
+        """Return whether `nbytes` more fit. If not, call `wake` whenever some are released, until they do."""
         with self._lock:
             if self._used + nbytes <= self.limit:
                 self._waiting.pop(who, None)
                 return True
+            self.refusals += 1
             self._waiting[who] = wake
             return False
 
     def forget(self, who: int) -> None:
-        """This one waits no more."""
+        """Remove a waiting stage."""
         with self._lock:
             self._waiting.pop(who, None)

@@ -1,4 +1,4 @@
-"""Whether the functions and the data of a plan are those that a state was taken with, or stored rows were made by."""
+"""Detect whether the functions and data of a plan changed since a state was taken or rows were stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _sampled: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 
 
 def described_nodes(plan: Node, *, implied: bool = False) -> Iterator[tuple[Node, bool]]:
-    """The nodes that a description has lines for, and whether another one's line tells already what they hold."""
+    """Yield the nodes that a description has lines for, and whether another node's line already covers each."""
     for child in plan.inputs:
         yield from described_nodes(child, implied=implied or plan.tells_inputs)
     if not plan.transparent:
@@ -32,7 +32,9 @@ def described_nodes(plan: Node, *, implied: bool = False) -> Iterator[tuple[Node
 
 
 def digests(plan: Node) -> dict[str, Any]:
-    """What tells its functions and data from others, large ones by samples, as JSON holds it; empty if it has none."""
+    """Return digests of the plan's functions and data as JSON values, of large data by samples; empty if there are
+    none.
+    """
     looker = Looker(SAMPLES)
     found: dict[str, str] = {}
     for number, (node, implied) in enumerate(described_nodes(plan)):
@@ -47,7 +49,7 @@ _searched: WeakSet[Node] = WeakSet()
 
 
 def warn_of_unkeyed_draws(plan: Node) -> None:
-    """Warn of functions that give other elements after a resume: they draw random numbers, or read a clock."""
+    """Warn about functions that give other elements after a resume because they draw random numbers or read a clock."""
     for node, _ in described_nodes(plan):
         if node in _searched:
             continue
@@ -70,7 +72,7 @@ def _keyed(node: Node) -> str:
 
 
 def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
-    """Say, or refuse it, where a state was taken with other functions or other data."""
+    """Warn, or raise, if a state was taken with other functions or other data."""
     if not saved or policy == "ignore":
         return
     try:
@@ -89,7 +91,7 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
 
 
 def _is_own_function(fn: Any) -> bool:
-    """Whether this is a function of this package that holds nothing of the user's.
+    """Return whether this is a function of this package that holds nothing of the user's.
 
     Its code, and what the code refers to, differs between versions that give equal rows.
     """
@@ -124,7 +126,7 @@ def _innermost(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def place(fn: Callable[..., Any]) -> str | None:
-    """The file and line of a function, of a method or of an object's `__call__`; None if it has none."""
+    """Return the file and line of a function, method or object's `__call__`; None if it has none."""
     fn = _innermost(fn)
     call = vars(type(fn)).get("__call__") if not hasattr(fn, "__code__") else None
     code = getattr(call or getattr(fn, "__func__", fn), "__code__", None)

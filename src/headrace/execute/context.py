@@ -1,4 +1,4 @@
-"""What a node is opened with: its place in the plan and on its path, and the only way to its inputs."""
+"""Context: what a node is opened with. It holds the node's path and pass, and is the only way to open inputs."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from headrace.block import Block, Failure, Ids, Item, concat, source_ids, structures_differ
 from headrace.columns import Indices
+from headrace.columns.block import Block, Failure, Ids, Item, concat, source_ids, structures_differ
+from headrace.columns.lazy_block import LateBlock
+from headrace.core.keys import ROOT, mix_key
 from headrace.errors import ElementError, SpecError
 from headrace.execute.inputs import Input, Opened
 from headrace.execute.registry import fetching
-from headrace.keys import ROOT, mix_key
-from headrace.late_block import LateBlock
 from headrace.plan.marks import START, Marked, Marks
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
-    from headrace.execute.passes import Pass
+    from headrace.execute.run import Pass
     from headrace.execute.stats import Stage
     from headrace.plan.prepared import Prepared
 
-CYCLE = 4
-"""How many datasets or files take turns where nobody said; a number of the plan, since the order depends on it."""
+DEFAULT_CYCLE_LENGTH = 4
+"""How many datasets or files are interleaved by default.
+
+It is part of the plan, because the order of rows depends on it.
+"""
 
 
 class Form(NamedTuple):
-    """What the items of an input may be, beside blocks of columns.
+    """Describe what the items of an input may be besides blocks of columns.
 
     Attributes:
         late: References to records in files. A consumer that takes them makes the rows where they are used, and reads
@@ -43,13 +46,13 @@ OBJECTS = Form(objects=True)
 
 
 class Context(NamedTuple):
-    """Where in the plan, on which path and in which pass a node is opened.
+    """The position in the plan, the path and the pass that a node is opened with.
 
-    `opened` are the inputs of the stream that this context was made for. With `with_ids` somebody downstream wants ids;
-    with `any_order` each item is passed on by itself, so that the order may be free; `sharers` stages like this one
-    share what memory is set aside for it. Whoever takes rows `late` has them made where they are used, and reads them
-    again where they prove unsound. With `objects` nobody downstream looks at texts as columns, but as the objects that
-    the user gets: a source that can make these at once saves a copy.
+    `opened` are the inputs of the stream that this context was made for. `with_ids` is set if an operation downstream
+    needs ids; `any_order` if each item is passed on by itself, so that the order is free. `sharers` stages like this
+    one share the memory set aside for it. With `late`, the consumer accepts lazily read rows, materializes them itself,
+    and re-reads them eagerly if they are corrupt. With `objects`, no operation downstream reads texts as columns, only
+    as the objects that the user gets: a source that can make these directly saves a copy.
     """
 
     run: Pass
@@ -65,23 +68,23 @@ class Context(NamedTuple):
     objects: bool = False
 
     def epoch(self, number: int) -> Context:
-        """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
+        """Return this context for another epoch. Epoch 0 is the context itself; nested repeats do not collide."""
         return self._on(mix_key(self.path, self.level, number) if number else self.path, self.level + 1)
 
     def branch(self, *values: int) -> Context:
-        """The same place under a parent row, or for the second use of one input."""
+        """Return this context under a parent row, or for the second use of one input."""
         return self._on(mix_key(self.path, *values), self.level)
 
     def one_of(self, count: int) -> Context:
-        """The same place for each of several inputs that are open at a time, and share what memory there is."""
+        """Return this context for one of `count` inputs that are open at a time and share the memory."""
         return self._replace(sharers=self.sharers * count)
 
     def with_row_ids(self) -> Context:
-        """The same place, with ids for the rows of its inputs."""
+        """Return this context with ids for the rows of its inputs."""
         return self._replace(with_ids=True)
 
     def shared_path(self) -> Context:
-        """The same place on the path that every pass shares: for rows that outlive a pass."""
+        """Return this context on the path that all passes share, for rows that outlive a pass."""
         return self._on(ROOT, 0)
 
     def _on(self, path: int, level: int) -> Context:
@@ -91,16 +94,16 @@ class Context(NamedTuple):
         )  # fmt: skip
 
     def note_origin(self, name: str) -> None:
-        """Rows with ids of this path are those of this file; noted where somebody looks for one."""
+        """Note that rows with ids of this path come from this file, if the pass looks for origins."""
         if self.run.origins is not None:
             self.run.origins[self.path] = name
 
     def ids(self, ordinals: Indices) -> Ids | None:
-        """Ids for rows of a source, where somebody downstream wants them."""
+        """Return ids for rows of a source, if an operation downstream needs them."""
         return source_ids(self.path, ordinals) if self.with_ids else None
 
     def ids_between(self, start: int, stop: int) -> Ids | None:
-        """Ids for the rows `start` to `stop` of a source, where somebody downstream wants them."""
+        """Return ids for the rows `start` to `stop` of a source, if an operation downstream needs them."""
         return self.ids(np.arange(start, stop)) if self.with_ids else None
 
     def open(
@@ -113,7 +116,7 @@ class Context(NamedTuple):
         form: Form = COLUMNS,
         flush: bool = False,
     ) -> Input:
-        """The rows of an input from these positions on. It is closed with the stream that opened it, if not before.
+        """Open an input at these positions. It is closed with the stream that opened it, if not before.
 
         Args:
             node: The input.
@@ -143,9 +146,9 @@ class Context(NamedTuple):
     def open_plan(
         self, node: Node, mark: Marked | None = None, *, slot: int = 0, with_ids: bool = False, objects: bool = False
     ) -> Input:
-        """The rows of a plan of its own, such as a dataset that a user's function made while running.
+        """Open a nested plan, such as a dataset that a user's function returned.
 
-        They are references to records if the rows of the operation may be. A failure that the plan drops with an
+        Its rows may be references to records if those of the operation may be. A failure that the plan drops with an
         incomplete group is its last row.
         """
         self.run.live = self.run.live or waits(node)
@@ -156,17 +159,20 @@ class Context(NamedTuple):
         return inner.open(prepared.plan, marks, slot=slot, form=Form(self.late, objects), flush=True)
 
     def fetch(self, node: Node, indices: Indices) -> Block:
-        """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""
+        """Return the rows of a node with these ordinals, in this order. Raise if one of them cannot be made."""
         made = fetching(type(node)).fetch(node, self, indices)
         return made if isinstance(made, Block) else _whole(node, made, indices)
 
     def point_at(self, node: Node, indices: Indices) -> LateBlock | None:
-        """The rows of a node with these ordinals by where they lie; None where that is not to be said."""
+        """Return references to the rows of a node with these ordinals, or None if the node cannot give references."""
         point = fetching(type(node)).point
         return None if point is None else point(node, self, indices)
 
     def fetch_items(self, node: Node, indices: Indices) -> list[Item]:
-        """As `fetch`, with failures in their places; by halves where one fails, one by one where calls count."""
+        """Fetch rows with failures in their places.
+
+        Halve the request if a row fails; go row by row if calls are observable.
+        """
         how = fetching(type(node))
         if how.items:
             made = how.fetch(node, self, indices)
@@ -182,19 +188,19 @@ class Context(NamedTuple):
         return [item for i in range(0, len(indices), part) for item in self.fetch_items(node, indices[i : i + part])]
 
     def keeps_order(self, deterministic: bool | None) -> bool:
-        """Whether an operation keeps the order: what it says, else what the options say, else yes."""
+        """Return whether an operation keeps the order: its own setting, else that of the options, else True."""
         chosen = self.run.options.deterministic if deterministic is None else deterministic
         return chosen is not False or not self.any_order
 
 
 def _whole(node: Node, items: list[Item], indices: Indices) -> Block:
-    """Items as one block; raises the failure among them."""
+    """Join items into one block. Raise the failure among them."""
     blocks = []
     for item in items:
         if isinstance(item, Failure):
             raise item.error
         blocks.append(item)
     differ = structures_differ(blocks, "dataset")
-    if differ:  # who asks again, one by one, gets them
+    if differ:  # the caller asks again, one by one, and gets them
         raise node.error(SpecError(differ), int(indices[0]))
     return concat(blocks)

@@ -1,4 +1,4 @@
-"""Open streams as their consumers see them: rows in exact numbers, counted, timed, and placed."""
+"""Inputs: open streams as their consumers see them, with exact row counts, statistics and marks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import deque
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Literal
 
-from headrace.block import Block, Failure, Item
+from headrace.columns.block import Block, Failure, Item
+from headrace.columns.lazy_block import look_at
 from headrace.errors import ElementError, StateError
-from headrace.execute.channel import Cancelled
-from headrace.execute.origin import Origin
+from headrace.execute.origin import Origin, attach_origin
 from headrace.execute.registry import opening
 from headrace.execute.row_by_row import IsLast, rows_until
+from headrace.execute.stages.channel import Cancelled
 from headrace.execute.stream import END, DroppedFailure, End, Pace, Pulled, Stream, Wanted
-from headrace.late_block import look_at
 from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, SavedMark
 from headrace.plan.node import Node
 
@@ -28,9 +28,9 @@ FROM_THE_START = At()
 class Opened(set["Input"]):
     """The inputs that one stream has opened, and the first failure that they dropped with an incomplete group.
 
-    Such a failure is no row. It waits here until the stream that opened the inputs ends too, and goes on from there to
-    the stream above it, up to an input that is opened with `flush`. `flushed` is the first that became a row so: a
-    stream that takes rows by number reads on to learn of it.
+    Such a failure is no row. It is kept here until the stream that opened the inputs ends too, and is then passed to
+    the stream above it, up to an input that is opened with `flush`. `flushed` is the first failure that became a row
+    this way: a stream that takes rows by number reads on to learn of it.
     """
 
     dropped: ElementError | None = None
@@ -46,12 +46,12 @@ class Opened(set["Input"]):
 
 
 class Input:
-    """An open stream. It gives no more rows than are wanted, and says of each where it lies.
+    """An open stream that returns at most the requested number of rows and marks each item.
 
-    A row of a one-to-one node lies where the row of its input does. Of a positional one the ordinal is all there is to
-    say; of any other, how many rows it comes after what the operation wrote.
+    A row of a one-to-one node has the mark of its input's row. A positional node needs only the ordinal. Any other node
+    needs the offset of the row from the last mark that the operation wrote.
 
-    A failure that was dropped with an incomplete group comes after the last row: with `flush` as one row more, else it
+    A failure that was dropped with an incomplete group comes after the last row: as one more row with `flush`, else it
     is left with the stream that opened this input.
     """
 
@@ -79,7 +79,7 @@ class Input:
         if not marks and not self._passes:
             at, offset = FROM_THE_START, 0
             self._mark = Mark(self._number, 0, 0)
-        elif position is None:  # its own mark, if it is one-to-one and wrote none, is its input's
+        elif position is None:  # a one-to-one node that wrote no mark has its input's mark
             at, offset = At(None, marks), 0
             self._mark = _first_mark(context, node, marks)
         else:
@@ -114,13 +114,13 @@ class Input:
             self._settled = True
         elif done < offset:
             raise StateError(
-                f"{node.operation} ended before element {mark.ordinal}, where the state was taken: its input has "
+                f"{node.operation} ended before element {mark.ordinal}, at which the state was taken: its input has "
                 "changed since"
             )
         self._mark, self._rows = mark, 0
 
     def pull(self, want: int) -> Pulled:
-        """The next rows, at most `want`, or one failure, or END."""
+        """Return the next rows, at most `want`, or one failure, or END."""
         counters = self._counters
         while not self._ready:
             if self._run.cancelled:
@@ -150,9 +150,9 @@ class Input:
         return made
 
     def pull_until(self, want: int, is_last: IsLast) -> list[Item] | Literal[End.END]:
-        """The next rows, at most `want`: up to and with the first that `is_last` is true of, or up to a failure.
+        """Return the next rows, at most `want`, ending with the first that `is_last` accepts, or with a failure.
 
-        None is made after that one. `is_last` is asked once for each, in order; see `row_by_row`.
+        No row is made after that one. `is_last` is called once for each, in order; see `row_by_row`.
         """
         while not self._ready:
             if self._run.cancelled:
@@ -209,7 +209,7 @@ class Input:
         return item
 
     def _place(self, item: Item) -> None:
-        """Say where the rows of an item lie."""
+        """Set the marks of an item's rows."""
         here, rows, mark = self._made, item.rows, item.mark
         if self._calls is not None and isinstance(item, Failure):
             self._note_origin(item, self._calls)
@@ -231,13 +231,13 @@ class Input:
         counters.nbytes += item.nbytes
 
     def _note_origin(self, failure: Failure, node: Node) -> None:
-        """Have the error of a user's function know how to find the record that its row was made of."""
+        """Attach to the error of a user's function how to find the record that its row was made from."""
         error = failure.error
         if error.find_origin is None and (error.operation, error.site) == (node.operation, node.site):
-            error.find_origin = Origin(node.inputs[0], self._context, failure.mark.later(failure.offset)).find
+            attach_origin(error, Origin(node.inputs[0], self._context, failure.mark.later(failure.offset)), node)
 
     def failed_call(self, error: Exception, mark: Mark, row: int) -> ElementError:
-        """The error of a user's function for a row after `mark`, the place of a block of its arguments."""
+        """Return the error of a user's function for row `row` of a block of arguments that begins at `mark`."""
         node = self._calls
         assert node is not None, "it calls a user's function"
         here = mark.later(row)
@@ -250,7 +250,7 @@ class Input:
         self._counters.nanoseconds += nanoseconds
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        """Pass over `count` rows; how many there were."""
+        """Skip `count` rows and return how many there were."""
         done = 0
         while done < count and self._ready and (item := self.pull(count - done)) is not END:
             look_at(item)
@@ -274,37 +274,48 @@ class Input:
             done += item.rows
         return done
 
+    def settle(self) -> None:
+        """Make the next row if its mark may differ from the one that was restored, so that `mark` returns its own."""
+        if self._ready or not self._stream.restates_marks:
+            return
+        mark, rows = self._mark, self._rows
+        item = self.pull(1)
+        if item is not END:
+            self._ready.appendleft(item)
+            self.ordinal -= item.rows
+            self._mark, self._rows = mark, rows
+
     def announce(self, wanted: Wanted) -> None:
-        """Only these rows will be looked at from here on; see `Stream.announce`."""
+        """Announce that only these rows will be read from here on; see `Stream.announce`."""
         self._stream.announce(wanted)
 
     def mark(self) -> Mark:
-        """The mark of the row that the next pull begins with."""
+        """Return the mark of the row that the next pull begins with."""
         return self._ready[0].mark if self._ready else self._mark.later(self._rows)
 
     @property
     def holds_rows(self) -> bool:
-        """Whether rows are made that nobody has taken yet."""
+        """Return whether rows are made that the consumer has not taken yet."""
         return bool(self._ready)
 
     @property
     def stream(self) -> Stream:
-        """What the rows come from."""
+        """Return the stream that the rows come from."""
         return self._stream
 
     @property
     def inputs(self) -> list[Input]:
-        """The open inputs of its stream."""
+        """Return the open inputs of its stream."""
         return list(self._context.opened)
 
     def ordinals(self) -> dict[int, int]:
-        """By the number of its node and of each below it: the ordinal of the row that comes next."""
+        """Return the ordinal of the next row, for this node and each node below it, by node number."""
         same_plan = [each for each in self.inputs if each._context.prepared is self._context.prepared]
         found = {number: rows for each in same_plan for number, rows in each.ordinals().items()}
         return {**found, self._number: self.ordinal}
 
     def close(self) -> None:
-        """Free the stream and all inputs below it. After an interrupt it can be called again, and goes on."""
+        """Close the stream and all inputs below it. Can be called again after an interrupt."""
         if self._closed:
             return
         stream: Stream | None = getattr(self, "_stream", None)
@@ -326,14 +337,14 @@ class Input:
 
 
 def close_all(inputs: set[Input]) -> None:
-    """Close these; one that cannot be closed keeps none of the others open."""
+    """Close these inputs, all of them even if one fails to close."""
     with contextlib.ExitStack() as stack:
         for each in list(inputs):
             stack.callback(each.close)
 
 
 def _first_mark(context: Context, node: Node, marks: Marks) -> Mark:
-    """The mark of the first row, of the node itself or of the one whose marks it passes on."""
+    """Return the mark of the first row, of the node itself or of the node whose marks it passes on."""
     while node.one_to_one:
         (node,) = node.inputs
         number = context.prepared.number(node)
@@ -343,6 +354,6 @@ def _first_mark(context: Context, node: Node, marks: Marks) -> Mark:
 
 
 def _mark(number: int, position: Position, marks: Marks) -> Mark:
-    """The mark of a node at these positions."""
+    """Return the mark of a node at these positions."""
     inputs = (SavedMark(marks),) if position.rooted else ()
     return Mark(number, position.ordinal, position.offset, position.own, inputs)

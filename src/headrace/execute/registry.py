@@ -1,6 +1,6 @@
-"""How operations run: for each kind of node what opens it, and what fetches its rows by number.
+"""The registry of operations: for each node type, how to open it and how to fetch its rows by number.
 
-A plan says nothing of this. Each operation's file registers, beside its node, how this executor runs it.
+A plan does not contain this. Each operation's file registers how this executor runs its node.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from headrace.plan.marks import OwnMark
 from headrace.plan.node import Node
 
 if TYPE_CHECKING:
-    from headrace.block import Block, Item
     from headrace.columns import Indices
+    from headrace.columns.block import Block, Item
+    from headrace.columns.lazy_block import LateBlock
     from headrace.execute.context import Context
     from headrace.execute.stream import Stream
-    from headrace.late_block import LateBlock
     from headrace.plan.marks import At
 
 Open = Callable[[Any, "Context", "At"], "Stream"]
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., "Block | list[Item]"])
 
 
 class Opening(NamedTuple):
-    """How one kind of node is opened, what its own marks are, and whether it calls a user's function on each row."""
+    """How one node type is opened, the type of its own marks, and whether it calls a user's function on each row."""
 
     open: Open
     own: type[OwnMark]
@@ -36,9 +36,9 @@ class Opening(NamedTuple):
 
 
 class Fetching(NamedTuple):
-    """How rows of one kind of node are fetched; `items`: with failures in their places; `point`: or pointed at.
+    """How rows of one node type are fetched. `items`: failures stay in their places; `point`: returns references.
 
-    `check` is for sources of which a pass over everything is cheaper than many rows by number.
+    `check` is for sources of which a full pass is cheaper than many rows by number.
     """
 
     fetch: FetchRows
@@ -52,11 +52,11 @@ _fetchings: dict[type[Node], Fetching] = {}
 
 
 def opens(kind: Any, own: type[OwnMark] = OwnMark, *, calls: bool = False) -> Callable[[O], O]:
-    """Have nodes of this kind, and those derived from it, opened by a function, or a class of streams.
+    """Register a function or stream class that opens nodes of this type and its subclasses.
 
-    It gets the node, the context to open inputs with, and where to begin: `open(node, ctx, at) -> Stream`. `own` is
-    the class of the marks that its items carry besides those of its inputs. `calls` says that a user's function is
-    called on each row of its one input, whose mark is that of the row that is made.
+    It is called as `open(node, ctx, at) -> Stream` with the node, the context to open inputs with, and the start
+    position. `own` is the class of the marks that its items carry besides those of its inputs. `calls` says that it
+    calls a user's function on each row of its one input, and that the result has that row's mark.
     """
 
     def register(open: O) -> O:
@@ -69,12 +69,11 @@ def opens(kind: Any, own: type[OwnMark] = OwnMark, *, calls: bool = False) -> Ca
 def fetches(
     kind: Any, *, items: bool = False, point: PointAtRows | None = None, check: CheckCounts | None = None
 ) -> Callable[[F], F]:
-    """Have rows of nodes of this kind fetched by number: `fetch(node, ctx, indices)`, in that order.
+    """Register a function that fetches rows of this node type by number: `fetch(node, ctx, indices)`, in that order.
 
-    It gives a block, and raises the ElementError of a row that cannot be made; or `items`, failures in their places.
-    `point` says where the rows lie, and looks at none of them; it gives None where that is not to be said.
-    `check(node, ctx)` tells whether row i of a pass is the row with number i: not if a file changed after its rows were
-    counted.
+    It returns a block, and raises the ElementError of a row that cannot be made; or, with `items`, failures in their
+    places. `point` returns references without reading the rows, or None if it cannot. `check(node, ctx)` returns
+    whether row i of a pass is the row with number i: it is not if a file changed after its rows were counted.
     """
 
     def register(fetch: F) -> F:
@@ -85,12 +84,12 @@ def fetches(
 
 
 def opening(kind: type[Node]) -> Opening:
-    """How nodes of this kind are opened."""
+    """Return how nodes of this type are opened."""
     return _openings.get(kind) or _find_inherited(_openings, kind, "opens")
 
 
 def fetching(kind: type[Node]) -> Fetching:
-    """How rows of nodes of this kind are fetched."""
+    """Return how rows of nodes of this type are fetched."""
     return _fetchings.get(kind) or _find_inherited(_fetchings, kind, "fetches")
 
 
@@ -102,4 +101,6 @@ def _find_inherited(table: dict[type[Node], T], kind: type[Node], decorator: str
         if base in table:
             table[kind] = found = table[base]
             return found
-    raise NotImplementedError(f"nobody says how {kind.__name__} runs: register it with @{decorator}({kind.__name__})")
+    raise NotImplementedError(
+        f"no executor is registered for {kind.__name__}: register one with @{decorator}({kind.__name__})"
+    )

@@ -1,11 +1,11 @@
-"""The rows that an operation drops at its end because they do not fill a group: none of their failures is lost."""
+"""The rows that an operation drops at its end because they do not fill a group. Their failures are not lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Literal
 
-from headrace.block import Failure, Item
+from headrace.columns.block import Failure, Item
 from headrace.execute.context import Context
 from headrace.execute.stream import END, DroppedFailure, End
 from headrace.plan.marks import Mark
@@ -19,7 +19,7 @@ def end_of_rows(dropped: Iterable[Item]) -> DroppedFailure | Literal[End.END]:
 
 
 def read_again(ctx: Context, node: Node, mark: Mark, *, skip: int, rows: int) -> list[Item]:
-    """Return up to `rows` rows of a pure input that were passed over: those that come `skip` rows after `mark`."""
+    """Return up to `rows` rows of a pure input that were skipped: those that come `skip` rows after `mark`."""
     source = ctx.open(node, mark.marks(), slot=1)
     items: list[Item] = []
     if source.skip(skip, replay=True) == skip:

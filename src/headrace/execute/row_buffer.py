@@ -1,4 +1,4 @@
-"""Inputs that are read in blocks and given out row by row, alone or several in turn."""
+"""Read inputs in blocks and hand them out row by row, alone or interleaved."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Literal
 
-from headrace.block import Block, Item
-from headrace.execute.autotune import Climb
+from headrace.columns.block import Block, Item
+from headrace.columns.lazy_block import held_bytes
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
-from headrace.execute.parallel import tuned_width, width_up_to
 from headrace.execute.row_by_row import IsLast, rows_until
-from headrace.execute.stream import CROWD, END, End, Pace, Pending, Pulled, Source
-from headrace.execute.workers import WorkerStream
-from headrace.late_block import held_bytes
+from headrace.execute.stages.autotune import Climb
+from headrace.execute.stages.parallel import tuned_width, width_up_to
+from headrace.execute.stages.workers import WorkerStream
+from headrace.execute.stream import ASSUMED_READER_THREADS, END, End, Pace, Pending, Pulled, Source
 from headrace.plan.access import comes_late, is_at_hand
 from headrace.plan.marks import Mark
 from headrace.plan.node import Node
 from headrace.plan.structure import Structure
 
 BRIEF_ROWS = 1 << 10
-"""How many rows are asked for at a time where there are few."""
+"""How many rows to request at a time from an input of few rows."""
 
 
 class RowBuffer:
-    """An input whose rows nobody sees being made: read in blocks, and given out as they are wanted.
+    """An input that is read in blocks and handed out in the requested sizes.
 
-    For those who are asked for few rows at a time. Without `in_blocks` somebody sees them, and none is read too early.
-    Of a `brief` input all rows are read at once, or nearly so. Inputs that are alike may share a `pace`.
+    For consumers that take few rows at a time. Without `in_blocks`, making rows is observable, and none is read too
+    early. A `brief` input is read at once, or nearly so. Similar inputs may share a `pace`.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class RowBuffer:
         self._rows = Pending()
         self._pace = Pace(BRIEF_ROWS) if brief else pace or Pace()
         self.ended = False
-        """Whether all rows that are left lie ready."""
+        """Whether all remaining rows are ready."""
 
     @classmethod
     def of_block(cls, block: Block) -> RowBuffer:
-        """All rows of an input, which are there already."""
+        """Return a buffer over a block that holds all rows of an input."""
         made = cls(_NoMore(block.mark.later(block.rows)))
         made.ended = True
         if block.rows:
@@ -52,7 +52,7 @@ class RowBuffer:
         return made
 
     def pull(self, want: int) -> Pulled:
-        """The next rows."""
+        """Return the next rows."""
         if self._rows:
             return self._rows.pull(want)
         item = self._read(max(want, self._pace.rows)) if self._in_blocks else self._source.pull(want)
@@ -62,7 +62,7 @@ class RowBuffer:
         return self._rows.pull(want)
 
     def pull_until(self, want: int, is_last: IsLast) -> list[Item] | Literal[End.END]:
-        """The next rows, at most `want`: up to and with the first that `is_last` is true of, or a failure."""
+        """Return the next rows, at most `want`, ending with the first that `is_last` accepts, or with a failure."""
         if not self._rows:
             item = self._read(self._pace.rows)
             if item is END:
@@ -79,12 +79,12 @@ class RowBuffer:
         return item
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        """Pass over rows; returns how many there were."""
+        """Skip rows. Return how many there were."""
         done = self._rows.drop(count)
         return done + self._source.skip(count - done, replay=replay)
 
     def read_more(self) -> bool:
-        """Make more rows ready, or learn that there are none; False if rows must not be made before they are wanted."""
+        """Read more rows, or find the end. Return False if rows must not be made before they are requested."""
         if not self._in_blocks or self.ended:
             return False
         item = self._read(self._pace.rows)
@@ -95,19 +95,19 @@ class RowBuffer:
         return True
 
     def head(self) -> Block | None:
-        """The rows that lie ready, if they are a block."""
+        """Return the ready rows if they are a block."""
         return self._rows.block()
 
     def ready_rows(self, structure: Structure | None) -> tuple[int, bool]:
-        """How many rows lie ready in blocks of this structure, and whether these are all that lie ready."""
+        """Return how many rows are ready in blocks of this structure, and whether these are all that are ready."""
         return self._rows.run_of(structure)
 
     def put_back(self, item: Item) -> None:
-        """Have these rows come next."""
+        """Put these rows back to the front."""
         self._rows.put_back(item)
 
     def take_blocks(self, count: int) -> list[Block]:
-        """The next rows, which lie ready in blocks."""
+        """Return the next rows, which must be ready in blocks."""
         blocks = []
         while count:
             block = self._rows.pull(count)
@@ -117,15 +117,15 @@ class RowBuffer:
         return blocks
 
     def mark(self) -> Mark:
-        """The mark of the next row."""
+        """Return the mark of the next row."""
         return self._rows.mark() if self._rows else self._source.mark()
 
     def ready(self, heard: threading.Event) -> bool:
-        """Whether a pull would not wait for a thread, else `heard` tells when to ask again."""
+        """Return whether a pull would not wait for a thread. If False, `heard` is set when to ask again."""
         return bool(self._rows) or not (stream := self._workers()) or stream.ready(heard)
 
     def read_ahead(self, on: bool) -> None:
-        """Have its thread read before it is asked, or rest."""
+        """Let its thread read ahead, or pause it."""
         if stream := self._workers():
             stream.resize(int(on))
 
@@ -159,9 +159,9 @@ class _NoMore:
 
 
 class ReadersAhead:
-    """Which of several buffers have threads that read before they are asked: as many as were said, or prove good.
+    """Choose which of several buffers are read ahead by threads: as many as were requested, or as prove good.
 
-    Where rows lie at hand, and nobody can tell, a number that was said is the most there may be.
+    If rows are in memory and reading ahead is unobservable, a requested number is an upper limit.
     """
 
     def __init__(self, ctx: Context, num_parallel_calls: int | None, most: int) -> None:
@@ -176,29 +176,29 @@ class ReadersAhead:
         self._count = width.width if isinstance(width, Climb) else width
 
     def expect(self, node: Node) -> None:
-        """Told what the next buffer reads, before it is opened: of the first one it learns how many threads to try."""
+        """Prepare for the next buffer before it is opened. The first one determines how many threads to try."""
         if self._said and node.pure and is_at_hand(node):
-            late = self._ctx.late and comes_late(node)  # then to read is to look where they lie, which takes no time
+            late = self._ctx.late and comes_late(node)  # reading then only collects references, which takes no time
             self._use(0 if late else width_up_to(self._ctx, self._said, most=self._most))
         self._said = 0
 
     def pace(self, ctx: Context) -> Pace:
-        """How many rows to ask each of them for: they are alike, and what one has shown counts for the next."""
-        return ctx.run.pace(threads=CROWD) if self.needs_thread(0) else Pace()
+        """Return the Pace shared by all buffers: they are similar, so measurements of one apply to the next."""
+        return ctx.run.pace(threads=ASSUMED_READER_THREADS) if self.needs_thread(0) else Pace()
 
     def needs_thread(self, index: int) -> bool:
-        """Whether this one may ever be read ahead."""
+        """Return whether this buffer may ever be read ahead."""
         return self._climb is not None or index < self._count
 
     def begin(self, index: int, buffer: RowBuffer) -> None:
-        """Have this one read ahead, if it is one of those."""
+        """Start reading this buffer ahead, if it is selected."""
         if self._climb is not None:
             buffer.read_ahead(index < self._count)
 
     def pull(
         self, make: Callable[[int], Item | None], want: int, buffers: Callable[[], Sequence[RowBuffer | None]]
     ) -> Item | None:
-        """What `make` gives of them; where the number is to be found, it learns how long that took."""
+        """Return what `make` returns. If the number of threads is being tuned, measure how long that took."""
         climb = self._climb
         if climb is None:
             return make(want)
@@ -214,7 +214,7 @@ class ReadersAhead:
         return item
 
     def next_ready(self, buffers: Sequence[RowBuffer | None], first: int, *, fill: bool) -> int:
-        """The next, from `first` on, that has rows, or none and is to be filled; waits until there is one."""
+        """Return the next buffer, from `first` on, that has rows or is to be filled. Wait until there is one."""
         count = len(buffers)
         while True:
             self._heard.clear()

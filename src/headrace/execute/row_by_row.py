@@ -1,7 +1,7 @@
-"""Rows that are made one at a time and handed over in blocks.
+"""Make rows one at a time and hand them over in blocks.
 
 Some operations cannot say in advance how many rows they need: a bucket is full when a row of its length comes. If
-making rows can be observed, because a user's function is called for each, they must not ask for more. They pass a
+making rows can be observed, because a user's function is called for each, they must not request more. They pass a
 function down instead (`IsLast`): the operation that calls the user's function asks it after every row, and stops there.
 """
 
@@ -12,20 +12,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from headrace.block import Block
+from headrace.columns.block import Block
 from headrace.plan.structure import Structure
 
 Leaves: TypeAlias = Sequence[Any] | Exception
-"""The components of a row, which must not be written to, or why it cannot be put together."""
+"""The components of a row, which must not be modified, or the exception if the row cannot be built."""
 IsLast: TypeAlias = Callable[[Structure, Leaves], bool]
-"""Whether a row is the last that is wanted. It is asked once for each row, in order, before the next one is made."""
+"""Return whether a row is the last one needed. Called once for each row, in order, before the next one is made."""
 
 ROWS_AT_A_TIME = 64
-"""How many rows of a block are looked at before the next are taken out of their columns."""
+"""How many rows of a block are inspected before the next are taken from their columns."""
 
 
 def arguments_of(structure: Structure, leaves: Leaves) -> tuple[Any, ...]:
-    """Return what a user's function gets for a row: arrays are copied, because it may write to them."""
+    """Return the arguments of a user's function for a row. Arrays are copied, because the function may modify them."""
     if isinstance(leaves, Exception):
         raise leaves
     if structure.kind is None:
@@ -40,7 +40,7 @@ def arguments_of(structure: Structure, leaves: Leaves) -> tuple[Any, ...]:
 
 
 def rows_until(block: Block, want: int, is_last: IsLast) -> int:
-    """Return how many rows of a block are wanted: at most `want`, up to and with the last."""
+    """Return how many rows of a block are needed: at most `want`, up to and including the last."""
     structure, count = block.structure, 0
     stop = min(want, block.rows)
     while count < stop:
@@ -55,7 +55,7 @@ def rows_until(block: Block, want: int, is_last: IsLast) -> int:
 def _leaves(block: Block) -> list[Leaves]:
     try:
         return list(block.leaves())
-    except Exception as error:  # of one row: the others can be made, one by one
+    except Exception as error:  # of one row: the others can be made one by one
         if block.rows == 1:
             return [error]
         return [leaves for i in range(block.rows) for leaves in _leaves(block.slice(i, i + 1))]

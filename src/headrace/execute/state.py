@@ -1,4 +1,4 @@
-"""States: where a pass stands, in a few bytes of JSON, and whether a state belongs to a plan."""
+"""States: the position of a pass in a few bytes of JSON, and whether a state belongs to a plan."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from headrace.core.keys import Seed, globally_seeded, mix_key
 from headrace.errors import StateError
-from headrace.keys import Seed, globally_seeded, mix_key
 from headrace.plan.capabilities import share_of_process
 from headrace.plan.marks import Marks, from_json, is_count, to_json
 from headrace.plan.node import Node, fields_of, rebuild, walk
 
 VERSION = 2
-_LONGEST = 120
+_MAX_LINE_LENGTH = 120
 
 
 def description(plan: Node) -> list[str]:
-    """What must agree between the plan that was saved and the one that is restored, one line a node, inputs first."""
+    """Return the lines that must agree between the saved and the restored plan, one per node, inputs first."""
     return [_line(node) for node in walk(plan) if not node.transparent]
 
 
 def _line(node: Node) -> str:
     text = node.label(for_state=True)
-    if len(text) <= _LONGEST:
+    if len(text) <= _MAX_LINE_LENGTH:
         return text
     import hashlib
 
@@ -38,18 +38,23 @@ def _seed_fields(node: Node) -> list[str]:
 
 
 def drawn_seeds(plan: Node) -> list[int]:
-    """The seeds that nobody chose, in the order of the plan."""
+    """Return the seeds that the user did not set, in the order of the plan."""
     seeds = [getattr(node, name) for node in walk(plan) for name in _seed_fields(node)]
     return [seed.value for seed in seeds if not seed.explicit]
 
 
+def seeds_drawn_by(node: Node) -> int:
+    """How many seeds of a node the user did not set."""
+    return sum(not getattr(node, name).explicit for name in _seed_fields(node))
+
+
 def first_unseeded(plan: Node) -> str | None:
-    """The first operation whose seed nobody chose, None if there is none."""
+    """Return the first operation without a seed set by the user, or None."""
     return next((n.operation for n in walk(plan) for name in _seed_fields(n) if not getattr(n, name).explicit), None)
 
 
 def require_seeds(plan: Node, why: str) -> None:
-    """Refuse a plan whose processes would each draw another order."""
+    """Raise if the plan has unset seeds, because each process would draw another order."""
     drawn = first_unseeded(plan)
     if drawn and not globally_seeded():
         raise ValueError(
@@ -58,7 +63,7 @@ def require_seeds(plan: Node, why: str) -> None:
 
 
 def with_seeds(plan: Node, seeds: list[int]) -> Node:
-    """The plan with the drawn seeds of another run."""
+    """Return the plan with the drawn seeds of another run."""
     if seeds == drawn_seeds(plan):
         return plan
     rest = iter(seeds)
@@ -73,9 +78,9 @@ def with_seeds(plan: Node, seeds: list[int]) -> Node:
 
 
 def with_keyed_seeds(plan: Node, key: int) -> Node:
-    """A nested plan with the seeds that nobody chose drawn from `key`, so that another process finds the same ones.
+    """Return a nested plan whose unset seeds are drawn from `key`, so that another process draws the same ones.
 
-    Below a cache they stay: its rows outlive the pass.
+    Seeds below a cache stay, because its rows outlive the pass.
     """
     counter = iter(range(sys.maxsize))
 
@@ -93,15 +98,17 @@ def with_keyed_seeds(plan: Node, key: int) -> Node:
 
 
 def process_of(plan: Node) -> tuple[int, int, int] | None:
-    """Where the rows of a plan are the share of one process: which, of how many, how many elements it has a step."""
+    """If a plan's rows are the share of one process, return its index, the number of processes, and its elements per
+    step.
+    """
     return next((share for node in walk(plan) if (share := share_of_process(node)) is not None), None)
 
 
 class Described(NamedTuple):
     """The parts of a state that are the same everywhere in a pass over `plan`.
 
-    `lines` is the plan's description, `seeds` are those that nobody chose; `functions` tells those of the plan, and its
-    data, from others; `process` says whose share it is.
+    `lines` is the plan's description, `seeds` are those the user did not set, `functions` are digests of functions and
+    data, `process` says whose share it is, and `mixtures` are the weights that mixtures had so far.
     """
 
     plan: Node
@@ -109,12 +116,13 @@ class Described(NamedTuple):
     seeds: list[int]
     functions: dict[str, Any]
     process: tuple[int, int, int] | None
+    mixtures: tuple[dict[str, Any], ...] = ()
 
 
 def make_state(
     about: Described, epoch: int, delivered: int, marks: Marks, *, over: bool, sizes: dict[str, int]
 ) -> dict[str, Any]:
-    """The state of a pass; `sizes` are those that were chosen while running and change the order."""
+    """Return the state of a pass. `sizes` are those that were chosen while running and change the order."""
     functions, process = about.functions, about.process
     state: dict[str, Any] = {
         "headrace": VERSION,
@@ -123,6 +131,7 @@ def make_state(
         "seeds": list(about.seeds),
         **({"sizes": dict(sizes)} if sizes else {}),
         **({"process": list(process)} if process else {}),
+        **({"mixtures": list(about.mixtures)} if about.mixtures else {}),
         "epoch": epoch,
         "delivered": delivered,
         "over": over,
@@ -132,8 +141,23 @@ def make_state(
     return state
 
 
+def packed(state: dict[str, Any]) -> dict[str, Any]:
+    """A state as a dict of one string: checkpoints that load by a template need the same keys at every position."""
+    return {"headrace": _ENCODER.encode(state)}
+
+
+def opened(state: Any) -> Any:
+    """What `packed` packed; other states as they are."""
+    if isinstance(state, dict) and isinstance(text := state.get("headrace"), str):
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise StateError(f"not a state of a headrace iterator: {text[:80]!r}") from None
+    return state
+
+
 def sealed(state: dict[str, Any]) -> dict[str, Any]:
-    """A state with its checksum."""
+    """Return a state with its checksum."""
     state = {name: part for name, part in state.items() if name != "crc"}
     return {**state, "crc": _checksum(state)}
 
@@ -152,16 +176,18 @@ _FORM: dict[str, Callable[[Any], bool]] = {
     "process": lambda value: (
         value is None or (isinstance(value, list) and len(value) == 3 and all(map(is_count, value)))
     ),
+    "exclude": lambda value: value is None or (isinstance(value, list) and all(map(is_count, value))),
+    "mixtures": lambda value: value is None or isinstance(value, list),
     "epoch": is_count,
     "delivered": is_count,
     "over": lambda value: isinstance(value, bool),
     "marks": lambda value: isinstance(value, dict),
 }
-"""What each part of a state looks like: a checksum that is right does not make it one of ours."""
+"""The expected type of each part of a state: a correct checksum does not prove that the state is ours."""
 
 
 def check(state: Any, plan: Node) -> None:
-    """Refuse a state that is damaged, of another version, or of another plan, and say what differs."""
+    """Raise if a state is damaged, of another version, or of another plan, and say what differs."""
     check_form(state)
     check_agrees(state, description(plan))
     if len(state["seeds"]) != len(drawn_seeds(plan)):
@@ -169,7 +195,7 @@ def check(state: Any, plan: Node) -> None:
 
 
 def check_form(state: Any) -> None:
-    """Refuse a state that is damaged, or of another version."""
+    """Raise if a state is damaged, or of another version."""
     if not isinstance(state, dict) or "headrace" not in state:
         raise StateError(f"not a state of a headrace iterator: {str(state)[:80]!r}")
     if state["headrace"] != VERSION:
@@ -186,7 +212,7 @@ def check_form(state: Any) -> None:
 
 
 def check_agrees(state: dict[str, Any], here: list[str]) -> None:
-    """Refuse a state of another plan than the one described."""
+    """Raise if the state is of another plan than the one described."""
     saved = state["plan"]
     for i in range(max(len(saved), len(here))):
         was = saved[i] if i < len(saved) else "nothing more"
@@ -196,5 +222,5 @@ def check_agrees(state: dict[str, Any], here: list[str]) -> None:
 
 
 def saved_marks(state: dict[str, Any]) -> Marks:
-    """Where the pass of a state stood."""
+    """Return the positions of a state."""
     return from_json(state["marks"])

@@ -1,4 +1,4 @@
-"""What each stage of a running pipeline has done: rows, blocks, bytes, time."""
+"""Statistics of each stage of a running pipeline: rows, blocks, bytes, time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.plan.capabilities import HasRemedy
+from headrace.plan.capabilities import CallsOnRow, HasRemedy, provides
 from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
 from headrace.plan.node import Ahead, Node, draws_numbers
@@ -21,7 +21,7 @@ class Counters:
         self.rows = self.blocks = self.nbytes = self.nanoseconds = 0
 
     def add(self, other: Counters) -> None:
-        """Sum up."""
+        """Add the numbers of another stream."""
         self.rows += other.rows
         self.blocks += other.blocks
         self.nbytes += other.nbytes
@@ -29,9 +29,9 @@ class Counters:
 
 
 class Stage:
-    """One place of the plan, over all the streams that were opened for it (epochs, children of a flat_map).
+    """One node of the plan, over all streams that were opened for it (epochs, children of a flat_map).
 
-    `path` names it among the operations that run, `branch` among the inputs: the same whatever the optimiser does.
+    `path` names it among the operations that run, `branch` among the inputs: the same whatever the optimizer does.
     """
 
     def __init__(self, label: str, path: str = "", branch: str = "") -> None:
@@ -43,6 +43,8 @@ class Stage:
         self._operation = ""
         self.remedy: str | None = None
         self.random = False
+        self.site: str | None = None
+        self.python = False
         self.inputs: dict[tuple[int, str], Stage] = {}
         self._closed = Counters()
         self._live: set[Counters] = set()
@@ -51,21 +53,23 @@ class Stage:
         self._lock = threading.RLock()
 
     def input(self, slot: int, node: Node) -> Stage:
-        """The stage of an input; all that stand in one slot, epoch after epoch, are one stage."""
+        """Return the stage of an input. All inputs in one slot, epoch after epoch, are one stage."""
         key = (slot, node.operation)
         with self._lock:
             stage = self.inputs.get(key)
             if stage is None:
-                # Others may come and go, and have nothing to tune.
+                # Others come and go, and have nothing to tune.
                 tuned = node.ahead is Ahead.READY or not node.transparent
                 path = f"{self.path}/{slot or ''}{node.operation}" if tuned else self.path
                 branch = f"{self.branch}{slot}/" if slot else self.branch
                 stage = self.inputs[key] = Stage(node.label(), path, branch)
                 stage._node, stage._operation = id(node), node.operation
                 one_of_its_files = self._operation == node.operation and not node.inputs
-                remedy = node.remedy() if isinstance(node, HasRemedy) else None
+                remedy = node.remedy() if provides(node, HasRemedy) else None
                 stage.remedy = remedy or (self.remedy if one_of_its_files else None)
                 stage.random = draws_numbers(node)
+                stage.site = node.site
+                stage.python = node.live and provides(node, CallsOnRow) and getattr(node, "mode", None) != "process"
             elif stage._node != id(node):
                 stage.label = f"{node.operation}(…)"  # children of a flat_map, files of a reader: each another one
             return stage
@@ -78,19 +82,19 @@ class Stage:
         return counters
 
     def remove_stream(self, counters: Counters) -> None:
-        """A stream has come to its end."""
+        """Remove a stream that has ended."""
         with self._lock:
             if counters in self._live:
                 self._live.remove(counters)
                 self._closed.add(counters)
 
     def add_work(self, nanoseconds: int) -> None:
-        """A worker thread spent this time."""
+        """Add time that a worker thread spent."""
         with self._lock:
             self._work += nanoseconds
 
     def filled(self, used: int, room: int) -> None:
-        """Of so much room in its rows so much was used."""
+        """Record that `used` of `room` cells in its rows were filled."""
         with self._lock:
             self._filled[0] += used
             self._filled[1] += room
@@ -103,15 +107,18 @@ class Stage:
         return total
 
     def most_bytes(self) -> int:
-        """How many bytes came out of this stage, or of one below it if that were more."""
+        """Return how many bytes came out of this stage, or of one below it if that is more."""
         return max(self._total().nbytes, *(stage.most_bytes() for stage in list(self.inputs.values())), 0)
 
-    def report(self) -> Iterator[dict[str, Any]]:
-        """This stage after its inputs; busy is its own time, waiting the time others waited for its threads."""
+    def report(self, depth: int = 0) -> Iterator[dict[str, Any]]:
+        """Yield the inputs' reports, then this stage's, which is `depth` operations before the last.
+
+        Busy is its own time, waiting the time others waited for its threads.
+        """
         with self._lock:
             inputs = list(self.inputs.values())
         for stage in inputs:
-            yield from stage.report()
+            yield from stage.report(depth + 1)
         total = self._total()
         within = 0 if self.threaded else sum(stage._total().nanoseconds for stage in inputs)
         busy = self._work if self.threaded else total.nanoseconds - within
@@ -123,11 +130,16 @@ class Stage:
             "busy_s": max(0, busy) / 1e9,
             "waiting_s": total.nanoseconds / 1e9 if self.threaded else 0.0,
             "remedy": self.remedy or self._common_remedy(),
+            "operation": self._operation,
+            "depth": depth,
+            "site": self.site,
+            "python": self.python,
+            "threaded": self.threaded,
             **({"fill": self._filled[0] / self._filled[1]} if self._filled[1] else {}),
         }
 
     def _common_remedy(self) -> str:
-        """What helps any stage; a cache only where no draw would be the same in every epoch."""
+        """Return a remedy for any stage. Suggest a cache only if it would not repeat random draws in every epoch."""
         cache = "" if self._draws() else "put .cache() after it if its rows stay the same, "
         return f"{cache}have it do less, or read on more machines"
 
@@ -136,7 +148,35 @@ class Stage:
 
 
 class Stats(dict[str, Any]):
-    """`it.stats()`: a dict that prints as a table."""
+    """The result of `it.stats()`: a dict that prints as a table."""
+
+    def scalars(self, prefix: str = "headrace/") -> dict[str, float]:
+        """Return the numbers alone, by flat names: what TensorBoard, Weights & Biases and MLflow log.
+
+        Args:
+            prefix: What every name begins with.
+
+        Returns:
+            Numbers by name, such as `headrace/rows`, `headrace/starvation/share` and `headrace/map(double)/busy_s`. If
+            two stages have one label, the second is called `label#2`.
+
+        >>> it = iter(hr.Dataset.range(8).batch(4))
+        >>> _ = list(it)
+        >>> it.stats().scalars()["headrace/rows"]
+        8.0
+        """
+        found = {"epoch": float(self.get("epoch", 0)), "delivered": float(self.get("delivered", 0))}
+        stages: list[dict[str, Any]] = self.get("stages", [])
+        found["rows"] = float(stages[0]["rows"]) if stages else 0.0
+        for group in ("starvation", "memory"):
+            found |= {f"{group}/{name}": float(value) for name, value in self.get(group, {}).items()}
+        seen: dict[str, int] = {}
+        for stage in stages:
+            label = str(stage["stage"])
+            seen[label] = number = seen.get(label, 0) + 1
+            called = label if number == 1 else f"{label}#{number}"
+            found |= {f"{called}/{name}": float(v) for name, v in stage.items() if isinstance(v, int | float)}
+        return {prefix + name: value for name, value in found.items()}
 
     def __str__(self) -> str:
         rows = self._rows()

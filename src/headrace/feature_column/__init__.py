@@ -1,4 +1,8 @@
-"""`hr.feature_column`: raw features to numbers, under tf.feature_column's names and with its numbers."""
+"""`hr.feature_column`: raw features to numbers, under tf.feature_column's names and with its numbers.
+
+Columns are plain values; `layer.py` applies them to rows, batches and blocks. It knows columns and tracing, but no
+source, sink or trainer; framework modules (`torch.py`, `keras.py`, …) import theirs inside.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block
+from headrace.columns.block import Block
 from headrace.feature_column.apply import block_inputs, chosen, inputs_of
 from headrace.feature_column.column import FeatureColumn, incomplete_columns, inner_columns
 from headrace.feature_column.gather import gather
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def adapted_columns(layer: DenseFeatures, data: Any, **how: Any) -> list[Any]:
-    """The layer's columns, complete."""
+    """Return the layer's columns, complete."""
     learners: dict[FeatureColumn, Learner] = {}
     for column in layer.columns:
         for part in incomplete_columns(column):

@@ -1,4 +1,4 @@
-"""What a layer computes, as a function of rows, of batches, and of columns in a traced function."""
+"""Apply a layer to rows, to batches, and to columns in a traced function."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Stacked, column_of, values
+from headrace.core.ragged import Ragged
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.raw import Inputs, is_single, plain_column
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
-from headrace.ragged import Ragged
 from headrace.trace.operation import traced_operation
 
 
 class Computation(ABC):
-    """Columns out of the raw features of rows; `spec` says what one row of them is, by the shapes of a row."""
+    """A function from raw features to columns; `spec` gives the spec of one row, from the shapes of a row."""
 
     layer: Any
     name: str
@@ -31,7 +31,7 @@ class Computation(ABC):
 
     @abstractmethod
     def run(self, inputs: Inputs) -> Any:
-        """Columns in that structure."""
+        """Return columns in that structure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +46,13 @@ class Apply:
         return self.computation.name
 
     def __call__(self, features: Any) -> Any:
-        """The result for one row, or for many."""
+        """Compute the result for one row, or for many."""
         layer = self.computation.layer
         return compute(chosen(features, layer.keys, layer.columns), self.computation)
 
 
 def chosen(features: Any, keys: Sequence[str], columns: Sequence[Any]) -> dict[str, Any]:
-    """The features that columns need, out of a dict or a data frame."""
+    """Return the features that columns need, out of a dict or a data frame."""
     if not isinstance(features, Mapping) and not hasattr(features, "columns"):
         raise TypeError(f"features must be a dict or a data frame, not {type(features).__name__}")
     names = features.columns if hasattr(features, "columns") else features.keys()
@@ -94,7 +94,7 @@ def _block(features: dict[str, TensorSpec], computation: Computation) -> Callabl
 
 
 def _batches(keys: list[str], columns: tuple[Any, ...], computation: Computation) -> Any:
-    """Each element is a batch of many rows."""
+    """Compute for elements that are batches of many rows."""
     made = []
     for batch in zip(*map(values, columns), strict=True):
         structure, leaves = flatten(_run(dict(zip(keys, batch, strict=True)), computation))
@@ -104,7 +104,7 @@ def _batches(keys: list[str], columns: tuple[Any, ...], computation: Computation
 
 @traced_operation(spec=_spec, block=_block)
 def compute(features: dict[str, Any], computation: Computation) -> Any:
-    """The computation's result for one row, or for many."""
+    """Return the computation's result for one row, or for many."""
     return _run(features, computation)
 
 
@@ -118,7 +118,7 @@ def _run(features: dict[str, Any], computation: Computation) -> Any:
 
 
 def inputs_of(features: dict[str, Any], layer: Any) -> tuple[Inputs, bool]:
-    """The features of one row, or of many; and whether it is one."""
+    """Return the features of one row, or of many, and whether it is one."""
     shapes: dict[str, tuple[Any, ...]] = {}
     for key, value in features.items():
         if is_single(value):
@@ -134,7 +134,7 @@ def inputs_of(features: dict[str, Any], layer: Any) -> tuple[Inputs, bool]:
 
 
 def block_inputs(columns: dict[str, Any], rows: int, layer: Any) -> Iterator[Inputs]:
-    """The features of a block: all of its rows, or its batches one after another."""
+    """Yield the features of a block: all of its rows, or its batches one after another."""
     shapes: dict[str, tuple[Any, ...]] = {}
     for key, column in columns.items():
         if isinstance(column, np.ndarray | Ragged):
@@ -151,7 +151,7 @@ def block_inputs(columns: dict[str, Any], rows: int, layer: Any) -> Iterator[Inp
 
 
 def _one_row(value: Any, shape: tuple[Any, ...]) -> Any:
-    """A column of one row."""
+    """Return a column of one row."""
     if shape == ():
         return [value.item() if isinstance(value, np.ndarray) else value]
     if isinstance(value, Ragged):
@@ -161,7 +161,7 @@ def _one_row(value: Any, shape: tuple[Any, ...]) -> Any:
 
 
 def is_batch(layer: Any, shapes: Mapping[str, tuple[Any, ...]]) -> bool:
-    """Whether features of these shapes are of many rows."""
+    """Return whether features of these shapes are of many rows."""
     if layer.batched is not None:
         return bool(layer.batched)
     numbers = layer.number_shapes
@@ -173,7 +173,7 @@ def is_batch(layer: Any, shapes: Mapping[str, tuple[Any, ...]]) -> bool:
 
 
 def number_shapes(columns: Any) -> dict[str, tuple[int, ...]]:
-    """The shapes that numeric columns ask, by their features."""
+    """Return the shapes that numeric columns ask, by their features."""
     found: dict[str, tuple[int, ...]] = {}
     for column in columns:
         inner = getattr(column, "categorical_column", column)

@@ -70,7 +70,12 @@ class IdentityCategoricalColumn(KeyedIds):
 def categorical_column_with_identity(
     key: str, num_buckets: int, default_value: int | None = None
 ) -> IdentityCategoricalColumn:
-    """Integers from 0 to `num_buckets` - 1 as ids; others are an error, or `default_value`.
+    """Return integers from 0 to `num_buckets` - 1 as ids; others are an error, or `default_value`.
+
+    Args:
+        key: Name of the feature or column.
+        num_buckets: Number of ids.
+        default_value: Value to use if one is missing.
 
     >>> column = hr.feature_column.categorical_column_with_identity("day", 7)
     >>> hr.feature_column.DenseFeatures([hr.feature_column.indicator_column(column)])({"day": [2]})
@@ -101,7 +106,7 @@ class HashedCategoricalColumn(KeyedIds):
 
 
 def bucket_numbers(hashes: Hashes, buckets: int, first: int = 0) -> Ints:
-    """The bucket of each hash."""
+    """Return the bucket of each hash."""
     made = np.empty(len(hashes), np.int64)
     _native.hash_buckets(hashes, buckets, first, made)
     return made
@@ -111,6 +116,11 @@ def categorical_column_with_hash_bucket(
     key: str, hash_bucket_size: int, dtype: DTypeLike = bytes
 ) -> HashedCategoricalColumn:
     """Text, or integers as their decimal text, by Fingerprint64 modulo `hash_bucket_size`; "" and -1 are missing.
+
+    Args:
+        key: Name of the feature or column.
+        hash_bucket_size: Number of hash buckets.
+        dtype: Data type.
 
     >>> city = hr.feature_column.categorical_column_with_hash_bucket("city", 1000)
     >>> layer = hr.feature_column.DenseFeatures([hr.feature_column.embedding_column(city, 4)])
@@ -143,17 +153,17 @@ class WeightedCategoricalColumn(CategoricalColumn):
 
     @property
     def parse_example_spec(self) -> dict[str, Feature]:
-        """That of the ids, and as many weights as there are."""
+        """Return the spec of the ids, and as many weights."""
         spec = self.categorical_column.parse_example_spec
         return {**spec, self.weight_feature_key: VarLenFeature(np.dtype(self.dtype))}
 
     @property
     def num_buckets(self) -> int:
-        """That of the ids."""
+        """Return the shape of the ids."""
         return self.categorical_column.num_buckets
 
     def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:
-        """That of the ids."""
+        """Return the shape of the ids."""
         return self.categorical_column.ids_shape(shapes)
 
     def _ids(self, inputs: Inputs) -> RowIds:
@@ -171,7 +181,12 @@ class WeightedCategoricalColumn(CategoricalColumn):
 def weighted_categorical_column(
     categorical_column: CategoricalColumn, weight_feature_key: str, dtype: DTypeLike = np.float32
 ) -> WeightedCategoricalColumn:
-    """The ids of another column, each with a weight out of the feature `weight_feature_key`.
+    """Return the ids of another column, each with a weight out of the feature `weight_feature_key`.
+
+    Args:
+        categorical_column: A categorical column.
+        weight_feature_key: Name of the feature that contains the weights.
+        dtype: Data type.
 
     >>> word = hr.feature_column.categorical_column_with_identity("word", 3)
     >>> column = hr.feature_column.weighted_categorical_column(word, "share")

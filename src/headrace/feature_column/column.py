@@ -1,4 +1,4 @@
-"""What all feature columns have in common, and the checks of what users say of them."""
+"""The base of all feature columns, and the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class FeatureColumn(ABC):
         """How to parse these out of tf.Examples."""
 
     def learner(self) -> Learner | None:
-        """What gathers the values that this column is to be completed from; None if it is complete."""
+        """Return what gathers the values that this column is to be completed from; None if it is complete."""
         return None
 
     def feed(self, learner: Any, inputs: Inputs) -> None:
-        """Have the learner take what these rows hold."""
+        """Pass these rows to the learner."""
         raise NotImplementedError
 
     def complete(self, learner: Any) -> FeatureColumn:
-        """The column with what was learnt, its own columns being complete."""
+        """Return the column with what was learnt, its own columns being complete."""
         raise NotImplementedError
 
 
 class KeyedColumn(FeatureColumn):
-    """A column of one raw feature, by whose key it is called."""
+    """A column of one raw feature, named after its key."""
 
     key: str
 
@@ -76,7 +76,7 @@ class CategoricalColumn(FeatureColumn):
         """RowIds are less than this."""
 
     def ids(self, inputs: Inputs) -> RowIds:
-        """The ids of these rows."""
+        """Return the ids of these rows."""
         made = inputs.made.get(id(self))
         if made is None:
             made = inputs.made[id(self)] = self._ids(inputs)
@@ -86,7 +86,7 @@ class CategoricalColumn(FeatureColumn):
     def _ids(self, inputs: Inputs) -> RowIds: ...
 
     def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:
-        """The shape of the ids of one row, None for any number, by the shapes of the raw features of a row."""
+        """Return the shape of the ids of one row, None for any number, by the shapes of the raw features of a row."""
         shape: tuple[int | None, ...] = shapes[self.keys[0]]
         return shape
 
@@ -101,7 +101,7 @@ class DenseColumn(FeatureColumn):
 
     @property
     def width(self) -> int:
-        """How many columns of the matrix are its own."""
+        """Return how many columns of the matrix it has."""
         return math.prod(self.variable_shape)
 
     @abstractmethod
@@ -110,14 +110,14 @@ class DenseColumn(FeatureColumn):
 
 
 def key_of(key: Any) -> str:
-    """The name of a raw feature."""
+    """Return the name of a raw feature."""
     if not isinstance(key, str) or not key:
         raise ValueError(f"key must be the name of a feature, not {key!r}")
     return key
 
 
 def check_integer(column: str, parameter: str, value: Any, least: int) -> int:
-    """An integer parameter of a column."""
+    """Return an integer parameter of a column."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"column {column!r}: {parameter} must be an integer, not {value!r}")
     if value < least:
@@ -126,7 +126,7 @@ def check_integer(column: str, parameter: str, value: Any, least: int) -> int:
 
 
 def text_or_integers(column: str, dtype: Any) -> str:
-    """The dtype of a categorical feature: "string" or "int64"."""
+    """Return the dtype of a categorical feature: "string" or "int64"."""
     dtype = getattr(dtype, "as_numpy_dtype", dtype)  # TensorFlow's own dtypes do as well
     kind = "S" if isinstance(dtype, str) and dtype == "string" else np.dtype(dtype).kind
     if kind in "SUO":
@@ -137,7 +137,7 @@ def text_or_integers(column: str, dtype: Any) -> str:
 
 
 def categorical_raw(inputs: Inputs, key: str, dtype: str, column: str) -> Raw:
-    """A raw feature that must be of this dtype."""
+    """Return a raw feature that must be of this dtype."""
     raw = values_of(inputs, key, column)
     if raw.size and raw.kind != ("text" if dtype == "string" else "integers"):
         remedy = "dtype=np.int64 says that they are integers" if raw.kind == "integers" else _convert(raw)
@@ -146,10 +146,10 @@ def categorical_raw(inputs: Inputs, key: str, dtype: str, column: str) -> Raw:
 
 
 def values_of(inputs: Inputs, key: str, column: str) -> Raw:
-    """A raw feature of one value a row, or a list of them."""
+    """Return a raw feature of one value a row, or a list of them."""
     raw = inputs.raw(key, column)
     if len(raw.shape) > 1:
-        raise ValueError(f"column {column!r}: rows of {key!r} have the shape {raw.shape} where one list is needed")
+        raise ValueError(f"column {column!r}: rows of {key!r} have the shape {raw.shape} but one list is needed")
     return raw
 
 
@@ -166,7 +166,7 @@ def empty(raw: Raw, dtype: str) -> Raw:
 
 
 def inner_columns(column: FeatureColumn) -> Iterator[tuple[str, Any]]:
-    """The fields of a column that hold columns, or tuples with columns among them."""
+    """Yield the fields of a column that hold columns, or tuples with columns among them."""
     for name in column.__dataclass_fields__:  # type: ignore[attr-defined]
         value = getattr(column, name)
         if any(isinstance(item, FeatureColumn) for item in (value if isinstance(value, tuple) else (value,))):
@@ -174,7 +174,7 @@ def inner_columns(column: FeatureColumn) -> Iterator[tuple[str, Any]]:
 
 
 def incomplete_columns(column: FeatureColumn) -> Iterator[FeatureColumn]:
-    """The columns that leave something to data, of this one and those that it is made of."""
+    """Yield the columns that leave something to data, of this one and those that it is made of."""
     for _, value in inner_columns(column):
         for inner in value if isinstance(value, tuple) else (value,):
             if isinstance(inner, FeatureColumn):
@@ -184,12 +184,12 @@ def incomplete_columns(column: FeatureColumn) -> Iterator[FeatureColumn]:
 
 
 def incomplete(column: str, what: str) -> ValueError:
-    """The error of a column that has to be completed from data first."""
+    """Return the error of a column that has to be completed from data first."""
     return ValueError(f"column {column!r}: {what} to be found in data: use what layer.adapt(dataset) returns")
 
 
 def categorical(parent: str, column: Any) -> CategoricalColumn:
-    """A column that makes ids, as the input of another."""
+    """Return a column that makes ids, as the input of another."""
     if not isinstance(column, CategoricalColumn):
         raise ValueError(f"{parent} takes a categorical column, not {column!r}")
     return column

@@ -17,7 +17,7 @@ from headrace.io.feature import Feature
 from headrace.io.features import VarLenFeature
 
 FIRST_HASH = 0xDECAFCAFFE
-"""What TensorFlow begins a combination with."""
+"""The initial hash of a combination in TensorFlow."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class CrossedColumn(CategoricalColumn):
         return self.hash_bucket_size
 
     def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:
-        """One id where each part has one, else any number."""
+        """Return the shape of ids: one id if each part has one, else any number."""
         each = [shapes[part] if isinstance(part, str) else part.ids_shape(shapes) for part in self.crossed]
         return () if all(shape == () for shape in each) else (None,)
 
@@ -93,7 +93,7 @@ class CrossedColumn(CategoricalColumn):
         return RowIds(values, inputs.rows, splits=offsets)
 
     def _single(self, parts: list[CrossedPart], rows: int) -> RowIds:
-        """One value of each part in each row."""
+        """Return one value of each part in each row."""
         made = np.full(rows, self.hash_key, np.uint64)
         missing: Any = None
         for part in parts:
@@ -106,7 +106,12 @@ class CrossedColumn(CategoricalColumn):
 def crossed_column(
     keys: Sequence[str | CategoricalColumn], hash_bucket_size: int, hash_key: int | None = None
 ) -> CrossedColumn:
-    """Each combination of one value of every part, by hash: raw features by their keys, or columns that make ids.
+    """Return each combination of one value of every part, by hash: raw features by key, or categorical columns.
+
+    Args:
+        keys: Names of features, or categorical columns.
+        hash_bucket_size: Number of hash buckets.
+        hash_key: Key of the hash. Default: TensorFlow's.
 
     >>> fc = hr.feature_column
     >>> column = fc.crossed_column(["size", fc.bucketized_column(fc.numeric_column("age"), [18, 65])], 1000)

@@ -65,7 +65,10 @@ class IndicatorColumn(MadeOfIds, DenseColumn):
 
 
 def indicator_column(categorical_column: CategoricalColumn) -> IndicatorColumn:
-    """How often each row has each id, or the sum of their weights.
+    """Return how often each row has each id, or the sum of their weights.
+
+    Args:
+        categorical_column: A categorical column.
 
     >>> day = hr.feature_column.categorical_column_with_identity("day", 3)
     >>> hr.feature_column.DenseFeatures([hr.feature_column.indicator_column(day)])({"day": [[0, 2, 2], []]})
@@ -101,7 +104,7 @@ class EmbeddingColumn(MadeOfIds):
 
     @property
     def width(self) -> int:
-        """How many columns of the matrix are its own."""
+        """Return how many columns of the matrix it has."""
         return self.dimension
 
     @property
@@ -110,12 +113,14 @@ class EmbeddingColumn(MadeOfIds):
         return (self.categorical_column.num_buckets, self.dimension)
 
     def initial_table(self, seed: int | None = None) -> Matrix:
-        """The table before anything was learnt: by `initializer`, or normal, cut at two deviations of 1/√dimension."""
+        """Return the table before anything was learnt: by `initializer`, or normal, cut at two deviations of
+        1/√dimension.
+        """
         if self.initializer is not None:
             made = np.asarray(self.initializer(self.table_shape), np.float32)
             if made.shape != self.table_shape:
                 raise ValueError(
-                    f"column {self.name!r}: initializer made {made.shape} where {self.table_shape} is asked"
+                    f"column {self.name!r}: initializer made {made.shape} but {self.table_shape} is required"
                 )
             return np.ascontiguousarray(made)
         generator = np.random.default_rng(seed)
@@ -125,7 +130,7 @@ class EmbeddingColumn(MadeOfIds):
         return np.asarray(draws / np.sqrt(self.dimension), np.float32)
 
     def fill(self, inputs: Inputs, out: Matrix, first: int, table: Matrix) -> None:
-        """The rows of the table that a row's ids name, put together."""
+        """Combine the rows of the table that a row's ids name."""
         ids = self.categorical_column.ids(inputs)
         weights = NO_WEIGHTS if ids.weights is None else ids.weights
         code = get_args(Combiner).index(self.combiner)
@@ -133,7 +138,7 @@ class EmbeddingColumn(MadeOfIds):
 
 
 def clip_rows(table: Matrix, max_norm: float | None) -> Matrix:
-    """The table, its rows at most so long."""
+    """Return the table, its rows at most so long."""
     if max_norm is None:
         return table
     norms = np.sqrt((table * table).sum(axis=1, keepdims=True))
@@ -151,10 +156,21 @@ def embedding_column(
     trainable: bool = True,
     use_safe_embedding_lookup: bool = True,  # noqa: ARG001 - lookups are always safe
 ) -> EmbeddingColumn:
-    """The rows of a table of `dimension` columns, one row an id, put together by `combiner` where there are several.
+    """Look up ids in a table with `dimension` columns, combined by `combiner` if a row has several ids.
 
-    The table belongs to whoever learns it: `layer.torch()`, `layer.keras()` and `layer.jax()` make modules that do;
+    The table belongs to the module that trains it: `layer.torch()`, `layer.keras()` or `layer.jax()`;
     `layer.load_tables` takes arrays. `initializer` makes a table of a shape.
+
+    Args:
+        categorical_column: A categorical column.
+        dimension: Number of values in an embedding.
+        combiner: How to combine several values of a row: "mean", "sqrtn" or "sum".
+        initializer: Function of a shape that returns the initial table. Default: truncated normal.
+        ckpt_to_load_from: Not supported; must be None.
+        tensor_name_in_ckpt: Not supported; must be None.
+        max_norm: Largest L2 norm of an embedding; None for no limit.
+        trainable: Whether the table is trained.
+        use_safe_embedding_lookup: Accepted for compatibility; lookups are always safe.
 
     >>> day = hr.feature_column.categorical_column_with_identity("day", 3)
     >>> layer = hr.feature_column.DenseFeatures([hr.feature_column.embedding_column(day, 2, "sum")])
@@ -181,7 +197,19 @@ def shared_embeddings(
     trainable: bool = True,
     use_safe_embedding_lookup: bool = True,  # noqa: ARG001
 ) -> list[EmbeddingColumn]:
-    """One `embedding_column` for each column, all with the same table; they must have equally many ids.
+    """Return one `embedding_column` for each column, all with the same table; they must have equally many ids.
+
+    Args:
+        categorical_columns: Categorical columns that share a table.
+        dimension: Number of values in an embedding.
+        combiner: How to combine several values of a row: "mean", "sqrtn" or "sum".
+        initializer: Function of a shape that returns the initial table. Default: truncated normal.
+        shared_embedding_collection_name: Name of the shared table.
+        ckpt_to_load_from: Not supported; must be None.
+        tensor_name_in_ckpt: Not supported; must be None.
+        max_norm: Largest L2 norm of an embedding; None for no limit.
+        trainable: Whether the table is trained.
+        use_safe_embedding_lookup: Accepted for compatibility; lookups are always safe.
 
     >>> fc = hr.feature_column
     >>> seen, bought = (fc.categorical_column_with_hash_bucket(key, 100) for key in ("seen", "bought"))

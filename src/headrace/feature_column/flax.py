@@ -1,4 +1,4 @@
-"""Columns as a Flax module, whose tables are learnt."""
+"""Columns as a Flax module with trainable tables."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class FlaxFeatures(nnx.Module):  # type: ignore[misc]
 
     @property
     def out_features(self) -> int:
-        """How many columns the matrix has."""
+        """Return how many columns the matrix has."""
         return self.layout.width
 
     def __call__(self, inputs: Mapping[str, Any]) -> Any:
-        """The matrix, of what `layer.inputs` gave."""
+        """Return the matrix, of what `layer.inputs` gave."""
         return self.apply({name: table[...] for name, table in self.tables.items()}, inputs)
 
     def load_tables(self, tables: Mapping[str, Any]) -> FlaxFeatures:
@@ -43,5 +43,5 @@ class FlaxFeatures(nnx.Module):  # type: ignore[misc]
         return self
 
     def table_arrays(self) -> dict[str, Any]:
-        """The tables as they are now, for `DenseFeatures.load_tables`."""
+        """Return the tables as they are now, for `DenseFeatures.load_tables`."""
         return {name: np.array(table[...]) for name, table in self.tables.items()}

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block
+from headrace.columns.block import Block
+from headrace.core.paths import local_only
 from headrace.errors import NONSENSE, StateError
 from headrace.feature_column.learners import Arrays, Learner
-from headrace.paths import local_only
 from headrace.plan.capabilities import require_end
 from headrace.storage.files import whole_file
 
@@ -34,20 +34,18 @@ def gather(
     task: str = "adapt",
     cluster: Any = None,
 ) -> None:
-    """Have `take` see all blocks of a dataset; `task` is what users call that.
+    """Call `take` with all blocks of a dataset; `task` is the user's name for that.
 
-    With `state`, a path, what the learners know is kept in that file every `save_every` seconds and when the pass
-    breaks off; if there is such a file, of this `purpose`, the pass goes on from there. It is removed at the end.
-    With a `cluster` its workers gather, each of some rows, and what they know is merged.
+    With `state`, a path, the learners' state is saved in that file every `save_every` seconds and when the pass is
+    interrupted; if there is such a file, of this `purpose`, the pass continues from there. It is removed at the end.
+    With a `cluster` its workers gather shares of the rows, and their states are merged.
     """
     from headrace.ops.progress import progress_bar
 
     require_end(ds._node, task)
     if cluster is not None:
-        from headrace.sinks.merges import gather_on
-
         how = {"state": state, "save_every": save_every, "progress": progress}
-        gather_on(cluster, ds, learners, take, purpose=purpose, task=task, **how)
+        cluster.gather(ds, learners, take, purpose=purpose, task=task, **how)
         return
     path = None if state is None else local_only(state, f"{task}(state=)")
     place = None if path is None else load_gathered(path, purpose, learners)
@@ -87,7 +85,7 @@ def save_gathered(path: Path, purpose: str, place: Any, learners: Sequence[Learn
 
 
 def load_gathered(path: Path, purpose: str, learners: Sequence[Learner]) -> Any:
-    """The place that a file says, and the learners as it has them; None if there is no file."""
+    """Return the place that a file says, and the learners as it has them; None if there is no file."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             arrays = {name: kept[name] for name in kept.files}

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.ragged import Ragged
 from headrace.feature_column.raw import Ints, Raw
-from headrace.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
 class RowIds:
-    """The ids of some rows one after another: so many a row as `shape` says, or cut at `splits`.
+    """The concatenated ids of some rows: a fixed number per row given by `shape`, or cut at `splits`.
 
-    `missing` marks what stands for nothing. An id of -1 that is not marked is a value that no table knows: it counts
-    in a cross, and nowhere else. `dense` says whether TensorFlow would have a dense tensor here.
+    `missing` marks absent ids. An id of -1 that is not marked is a value that no table knows: it counts in a cross, and
+    nowhere else. `dense` says whether TensorFlow would have a dense tensor here.
     """
 
     values: Ints
@@ -30,12 +30,12 @@ class RowIds:
 
     @classmethod
     def like(cls, raw: Raw, values: Ints, missing: NDArray[np.bool_] | None) -> RowIds:
-        """Ids laid out as a raw feature is."""
+        """Return ids laid out as a raw feature is."""
         return cls(values, raw.rows, raw.shape, raw.splits, missing)
 
     @property
     def offsets(self) -> Ints:
-        """Where the ids of each row begin."""
+        """Return where the ids of each row begin."""
         if self.splits is not None:
             return self.splits
         return np.arange(self.rows + 1) * math.prod(self.shape)
@@ -46,11 +46,11 @@ class RowIds:
         return self.values if self.missing is None else np.where(self.missing, -1, self.values)
 
     def column(self) -> Any:
-        """As users see it: dense with -1 for what is missing, or Ragged."""
+        """Return the ids for users: dense with -1 for missing ones, or Ragged."""
         return self._laid(self.known)
 
     def weight_column(self) -> Any:
-        """The weights, laid out as the ids are."""
+        """Return the weights, laid out as the ids are."""
         assert self.weights is not None
         return self._laid(self.weights)
 
@@ -60,7 +60,7 @@ class RowIds:
         return values.reshape(self.rows, *self.shape)
 
     def present(self) -> tuple[Ints, Ints]:
-        """The ids that are not missing, and where those of each row begin."""
+        """Return the ids that are not missing, and where those of each row begin."""
         if self.missing is None:
             return self.values, self.offsets
         there = ~self.missing

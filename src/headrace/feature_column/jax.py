@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from headrace.core.ragged import Ragged
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
-from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.feature_column.layer import DenseFeatures
@@ -26,7 +26,7 @@ class FeatureFunctions(NamedTuple):
 
 
 def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureFunctions:
-    """The functions of these columns."""
+    """Return the functions of these columns."""
     layout = InputLayout.of(layer)
 
     def init() -> dict[str, Any]:
@@ -47,7 +47,7 @@ def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureF
 
 
 def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
-    """The rows of the table that the ids of each row name, put together."""
+    """Return the rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         norms = jnp.sqrt(jnp.sum(table * table, axis=1, keepdims=True))
         table = table * (column.max_norm / jnp.maximum(norms, column.max_norm))
@@ -67,7 +67,7 @@ def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
 
 
 def _flat(values: Any) -> tuple[Any, Any, int]:
-    """The values one after another, the row of each, and the number of rows."""
+    """Return the values one after another, the row of each, and the number of rows."""
     if isinstance(values, Ragged):
         rows = np.repeat(np.arange(len(values)), values.row_lengths())
         return jnp.asarray(values.values), jnp.asarray(rows), len(values)

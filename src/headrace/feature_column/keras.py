@@ -1,4 +1,4 @@
-"""Columns as a Keras layer, whose tables are learnt."""
+"""Columns as a Keras layer with trainable tables."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
             self.tables[name].assign(table)
 
     def build(self, input_shape: Any) -> None:
-        """All weights are there."""
+        """Do nothing: all weights exist."""
         del input_shape
         self.built = True
 
     def call(self, inputs: Mapping[str, Any]) -> Any:
-        """The matrix, of what `layer.inputs` gave."""
+        """Return the matrix, of what `layer.inputs` gave."""
         parts = []
         for column, place in self.layout.parts:
             if isinstance(place, slice):
@@ -50,7 +50,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         return ops.concatenate([ops.cast(part, "float32") for part in parts], axis=1)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, int]:
-        """One line a row."""
+        """Return one line a row."""
         return (input_shape["dense"][0], self.layout.width)
 
     def load_tables(self, tables: Mapping[str, Any]) -> FeatureLayer:
@@ -60,21 +60,21 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         return self
 
     def table_arrays(self) -> dict[str, Any]:
-        """The tables as they are now, for `DenseFeatures.load_tables`."""
+        """Return the tables as they are now, for `DenseFeatures.load_tables`."""
         return {name: ops.convert_to_numpy(table) for name, table in self.tables.items()}
 
     def get_config(self) -> dict[str, Any]:
-        """The columns as JSON."""
+        """Return the columns as JSON."""
         return {**super().get_config(), "columns": self.columns.to_json(), "seed": self.seed}
 
 
 def feature_layer(layer: DenseFeatures, seed: int | None = None, **named: Any) -> FeatureLayer:
-    """The Keras layer of these columns."""
+    """Return the Keras layer of these columns."""
     return FeatureLayer(layer, seed, **named)
 
 
 def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
-    """The rows of the table that the ids of each row name, put together."""
+    """Return the rows of the table that the ids of each row name, put together."""
     table = ops.convert_to_tensor(table)
     if column.max_norm is not None:
         norms = ops.sqrt(ops.sum(table * table, axis=1, keepdims=True))

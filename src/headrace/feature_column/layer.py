@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.frameworks import framework
 from headrace.feature_column.apply import Apply, Computation, number_shapes
 from headrace.feature_column.column import (
     CategoricalColumn,
@@ -30,15 +31,20 @@ OutputColumn = DenseColumn | EmbeddingColumn
 
 @dataclass(frozen=True, eq=False)
 class DenseFeatures:
-    """Columns that become one float32 matrix, side by side in the order of their names, as TensorFlow has them.
+    """Columns that become one float32 matrix, side by side in the order of their names, as in TensorFlow.
 
     `layer(features)` takes a dict of features (arrays, Ragged, lists, the columns of a data frame) of one row or of
     many; `ds.map(layer)` runs on whole blocks, before or after `batch`, with the same numbers. `layer.ids` gives the
-    ids of the categorical columns instead, and `layer.inputs` what the modules take that learn tables:
+    ids of the categorical columns instead, and `layer.inputs` the inputs of modules with trainable tables:
     `layer.torch()`, `layer.keras()`, `layer.flax()`, `layer.jax()`.
 
-    One row is told from many by the features' axes: a feature without any is of one row. Where all of them have one
-    axis they are many rows; `batched=False` says that they are lists of one.
+    The features' axes distinguish one row from many: a feature without axes is of one row. If all of them have one axis
+    they are many rows; `batched=False` says that they are lists of one.
+
+    Args:
+        columns: Feature columns.
+        batched: Whether features are of many rows. Default: decided by their axes.
+        tables: Embedding tables by the name of their column.
 
     >>> fc = hr.feature_column
     >>> size = fc.categorical_column_with_vocabulary_list("size", ["S", "M", "L"])
@@ -58,7 +64,7 @@ class DenseFeatures:
     keys: tuple[str, ...] = field(init=False, repr=False)
     """The raw features that are needed."""
     number_shapes: dict[str, tuple[int, ...]] = field(init=False, repr=False)
-    """Of those that are numbers, the shape of a row."""
+    """The shape of a row, for numeric columns."""
 
     _headrace_constant = True  # a traced function may hold on to it
 
@@ -91,12 +97,12 @@ class DenseFeatures:
 
     @property
     def width(self) -> int:
-        """How many columns the matrix has."""
+        """Return how many columns the matrix has."""
         return sum(column.width for column in self.columns)
 
     @property
     def embeddings(self) -> tuple[EmbeddingColumn, ...]:
-        """The columns whose tables are learnt."""
+        """Return the columns with trainable tables."""
         return tuple(column for column in self.columns if isinstance(column, EmbeddingColumn))
 
     @property
@@ -105,24 +111,36 @@ class DenseFeatures:
         return tuple(column for column in self.columns if isinstance(column, DenseColumn))
 
     def __call__(self, features: Any) -> Any:
-        """The matrix, of one row a line; embedding columns need their tables (`load_tables`)."""
+        """Return the matrix, of one row a line; embedding columns need their tables (`load_tables`)."""
         return Apply(_Matrix(self))(features)
 
     @property
     def ids(self) -> Apply:
-        """A function of features: by its name, the ids that each categorical column makes, those of numbers aside.
+        """Return a function from features to the ids of each categorical column by name, except those of numbers.
 
-        Dense where each row has one (-1 where it is missing), else Ragged; weights stand under the name and "/weights".
+        Dense if each row has one (-1 if it is missing), else Ragged; weights stand under the name and "/weights".
         """
         return Apply(_Ids(self, categoricals(self.columns)))
 
     @property
     def inputs(self) -> Apply:
-        """A function of features: the matrix of all columns but the embeddings under "dense", ids under "ids"."""
+        """A function of features for `map`: what a model with embedding tables of its own takes.
+
+        It gives a dict: under "dense" the matrix of all columns but the embeddings, under "ids" the ids of each
+        embedding by the name of its categorical column. What needs no learning is so done in the pipeline; the modules
+        that `layer.torch()`, `layer.keras()` and `layer.jax()` make look the rest up in tables that they learn.
+
+        >>> fc = hr.feature_column
+        >>> day = fc.embedding_column(fc.categorical_column_with_identity("day", 7), 2)
+        >>> layer = fc.DenseFeatures([fc.numeric_column("price"), day])
+        >>> batch = layer.inputs({"price": [[2.5], [3.0]], "day": [3, 6]})
+        >>> batch["dense"].tolist(), list(batch["ids"])
+        ([[2.5], [3.0]], ['day'])
+        """
         return Apply(_TrainingInputs(self, _Ids(self, categoricals(self.embeddings))))
 
     def load_tables(self, tables: Mapping[str, Any]) -> DenseFeatures:
-        """The layer with these arrays as its tables: by the table's name, or a checkpoint's name that it is a part of.
+        """Load these arrays as tables: by the table's name, or a checkpoint's name that contains it.
 
         >>> fc = hr.feature_column
         >>> day = fc.embedding_column(fc.categorical_column_with_identity("day", 2), 1)
@@ -138,11 +156,11 @@ class DenseFeatures:
     def adapt(
         self, data: Any, *, state: Any = None, save_every: float = 30.0, progress: bool | None = None
     ) -> DenseFeatures:
-        """The layer with all that its columns leave to data: normalizers, quantiles and vocabularies, in one pass.
+        """Return the layer with normalizers, quantiles and vocabularies computed from data, in one pass.
 
         `data` is a dataset of dicts, rows or batches, or a dict of arrays or a data frame. With `state`, the name of a
-        file, a pass that is broken off or killed goes on from there when it is called again: what was gathered is kept
-        every `save_every` seconds. A bar is shown on a terminal, or as `progress` says.
+        file, an interrupted or killed pass continues from there when it is called again: the state is saved every
+        `save_every` seconds. A bar is shown on a terminal, or as `progress` says.
 
         >>> fc = hr.feature_column
         >>> age = fc.numeric_column("age", normalizer="adapt")
@@ -156,14 +174,14 @@ class DenseFeatures:
         return replace(self, columns=columns)
 
     def to_json(self) -> str:
-        """The columns as JSON, for a program in any language; tables that were loaded are not a part of it."""
+        """Return the columns as JSON, for a program in any language; tables that were loaded are not a part of it."""
         from headrace.feature_column.serialize import columns_to_json
 
         return columns_to_json(self.columns)
 
     @staticmethod
     def from_json(text: str | bytes) -> DenseFeatures:
-        """The layer that `to_json` wrote.
+        """Return the layer that `to_json` wrote.
 
         >>> layer = hr.feature_column.DenseFeatures(hr.feature_column.numeric_column("age"))
         >>> hr.feature_column.DenseFeatures.from_json(layer.to_json()).columns == layer.columns
@@ -174,7 +192,7 @@ class DenseFeatures:
         return DenseFeatures(columns_from_json(text))
 
     def describe(self) -> None:
-        """Print which columns of the matrix are whose.
+        """Print which columns of the matrix belong to which feature column.
 
         >>> fc = hr.feature_column
         >>> age = fc.numeric_column("age")
@@ -199,8 +217,6 @@ class DenseFeatures:
 
     def torch(self, seed: int | None = None) -> Any:
         """A torch module of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
-        from headrace.adapters.feed import framework
-
         framework("torch", "DenseFeatures.torch")
         from headrace.feature_column.torch import FeatureModule
 
@@ -208,8 +224,6 @@ class DenseFeatures:
 
     def keras(self, seed: int | None = None, **named: Any) -> Any:
         """A Keras layer of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
-        from headrace.adapters.feed import framework
-
         framework("keras", "DenseFeatures.keras")
         from headrace.feature_column.keras import feature_layer
 
@@ -217,20 +231,16 @@ class DenseFeatures:
 
     def jax(self, seed: int | None = None) -> Any:
         """A pair of functions `init()` and `apply(parameters, inputs)`; inputs are what `layer.inputs` gives."""
-        from headrace.adapters.feed import framework
-
         framework("jax", "DenseFeatures.jax")
         from headrace.feature_column.jax import feature_functions
 
         return feature_functions(self, seed)
 
     def flax(self, seed: int | None = None) -> Any:
-        """A Flax module (nnx) of the same columns, whose tables are learnt; it takes what `layer.inputs` gives.
+        """Return a Flax module (nnx) of the same columns with trainable tables; it takes the output of `layer.inputs`.
 
         Within `nnx.jit`, ids must be dense or padded with -1.
         """
-        from headrace.adapters.feed import framework
-
         framework("flax", "DenseFeatures.flax")
         from headrace.feature_column.flax import FlaxFeatures
 
@@ -238,7 +248,7 @@ class DenseFeatures:
 
 
 def categoricals(columns: Sequence[OutputColumn]) -> dict[str, CategoricalColumn]:
-    """The columns that make ids, by name; by that of the column made of them where two have the same."""
+    """Return the columns that make ids, by name; by that of the column made from them if two have the same."""
     found: dict[str, CategoricalColumn] = {}
     for column in columns:
         ids = column if isinstance(column, BucketizedColumn) else getattr(column, "categorical_column", None)
@@ -251,7 +261,7 @@ def categoricals(columns: Sequence[OutputColumn]) -> dict[str, CategoricalColumn
 
 
 def ids_name(column: EmbeddingColumn, found: Mapping[str, CategoricalColumn]) -> str:
-    """The name under which the ids of a column are."""
+    """Return the name under which the ids of a column are."""
     ids = found[column.categorical_column.name]
     same = ids is column.categorical_column or ids == column.categorical_column
     return column.categorical_column.name if same else column.name

@@ -1,4 +1,4 @@
-"""What a column leaves to `layer.adapt`: quantiles, vocabularies, means. And how numbers are normalised."""
+"""Parameters that `layer.adapt` computes: quantiles, vocabularies, means; and the normalization of numbers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ class QuantileBoundaries:
 
 
 def quantiles(buckets: int) -> QuantileBoundaries:
-    """Boundaries between so many buckets of equal size, for `bucketized_column`; `layer.adapt` finds them in data.
+    """Request boundaries between `buckets` buckets of equal size, for `bucketized_column`; `layer.adapt` computes them.
 
-    They are exact while a column has no more than a million different numbers. There are fewer buckets where many
-    numbers are the same.
+    They are exact up to a million distinct numbers per column. There are fewer buckets if many numbers are equal.
+
+    Args:
+        buckets: Number of buckets.
 
     >>> fc = hr.feature_column
     >>> layer = fc.DenseFeatures(fc.bucketized_column(fc.numeric_column("age"), hr.quantiles(2)))
@@ -39,10 +41,14 @@ class FrequentValues:
 
 
 def most_frequent(limit: int | None = None, *, min_count: int = 1) -> FrequentValues:
-    """The values that occur most, for `categorical_column_with_vocabulary_list`; `layer.adapt` finds them in data.
+    """Request the most frequent values, for `categorical_column_with_vocabulary_list`; `layer.adapt` finds them.
 
     All of them, or `limit`; those that occur `min_count` times or more. The most frequent has the first id; of those
     that are equally frequent the greater, as in Keras.
+
+    Args:
+        limit: Largest number; None for no limit.
+        min_count: Smallest number of occurrences.
 
     >>> fc = hr.feature_column
     >>> city = fc.categorical_column_with_vocabulary_list("city", hr.most_frequent(2), num_oov_buckets=1)
@@ -62,19 +68,19 @@ class MeanAndVariance:
     variance: tuple[float, ...]
 
     def __call__(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """One line a row."""
+        """Return one line a row."""
         mean, variance = np.array(self.mean, np.float32), np.array(self.variance, np.float32)
         made: NDArray[np.float32] = normalized(np.asarray(values, np.float32), mean, variance)
         return made
 
 
 def normalized(values: NDArray[Any], mean: NDArray[Any], variance: NDArray[Any]) -> Any:
-    """As Keras has it, whose deviation is never quite 0."""
+    """Normalize like Keras, whose deviation is never quite 0."""
     return (values - mean) / deviation(variance)
 
 
 def deviation(variance: NDArray[Any]) -> Any:
-    """What numbers are divided by."""
+    """Return what numbers are divided by."""
     return np.maximum(np.sqrt(variance), np.float32(1e-7))
 
 

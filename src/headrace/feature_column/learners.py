@@ -1,7 +1,7 @@
-"""What is gathered of the values of a dataset, a piece at a time: how often each occurs, quantiles, mean and variance.
+"""Learners that see a dataset piece by piece: frequencies, quantiles, mean and variance.
 
-What comes out does not depend on how the values were cut into pieces, so that a pass that was resumed ends as one that
-was not. Learners hold arrays alone, which a file can keep.
+The result does not depend on the boundaries of pieces, so that a resumed pass ends like an uninterrupted one. Learners
+hold only arrays, which can be stored in a file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import binary, parts
+from headrace.columns.arrow_text import binary, parts
 from headrace.feature_column.raw import Raw
 
 if TYPE_CHECKING:
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
-RUN = 1 << 12
-"""Means are taken of so many rows at a time, however they come."""
+ROWS_PER_RUN = 1 << 12
+"""Means are computed over runs of this many rows, independent of block boundaries."""
 ONCE = np.empty(0, np.int64)
 """For a counter: each value counts as one."""
-EXACT = 1 << 20
-"""Of up to so many different numbers quantiles are exact."""
+MAX_EXACT_VALUES = 1 << 20
+"""Quantiles are exact up to this many distinct numbers."""
 
 
 class Learner(ABC):
-    """What is known of the values so far. It travels to other processes as its arrays."""
+    """The state of a pass over values. It is sent to other processes as arrays."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.arrays())
 
     @abstractmethod
     def arrays(self) -> Arrays:
-        """All of it, for `restore`."""
+        """Return all of it, for `restore`."""
 
     @abstractmethod
     def restore(self, arrays: Arrays) -> None:
         """Know what another did."""
 
     def merge(self, arrays: Arrays) -> None:  # noqa: ARG002
-        """Know what another does, too, where the order of values is no matter."""
+        """Merge another state, if the order of values does not matter."""
         raise TypeError(f"what {type(self).__name__} knows depends on the order of values")
 
 
@@ -83,7 +83,7 @@ class Frequencies(Learner):
 
         self._new.append(pa.table({"value": values, "count": counts}))
         self._waiting += len(values)
-        if self._waiting > max(EXACT, 0 if self._known is None else self._known.num_rows):
+        if self._waiting > max(MAX_EXACT_VALUES, 0 if self._known is None else self._known.num_rows):
             self._settle()
 
     def _settle(self) -> Any:
@@ -102,7 +102,9 @@ class Frequencies(Learner):
         return pa.table({"value": binary(content, cuts), "count": pa.array(counts)})
 
     def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[Any, ...] = ()) -> list[Any]:
-        """Those that occur `least` times or more, the most frequent first; of equals the greater, as in Keras."""
+        """Return those that occur `least` times or more, the most frequent first; of equals the greater, as
+        in Keras.
+        """
         if len(self._texts) and not self._has_integers:
             limit = len(self._texts) if limit is None else limit
             found, _ = self._frequent_texts(limit + len(without), least)
@@ -128,12 +130,12 @@ class Frequencies(Learner):
         return bool(self._new) or self._known is not None
 
     def different(self) -> int:
-        """How many values there are that differ."""
+        """Return how many distinct values there are."""
         known = self._settle()
         return 0 if known is None else int(known.num_rows)
 
     def counted(self, limit: int) -> tuple[tuple[Any, int], ...]:
-        """The most frequent values, each with how often it came."""
+        """Return the most frequent values, each with how often it came."""
         if len(self._texts) and not self._has_integers:
             return tuple(zip(*self._frequent_texts(limit), strict=True))
         known = self._settle()
@@ -146,7 +148,7 @@ class Frequencies(Learner):
         return tuple(zip(found["value"].to_pylist(), found["count"].to_pylist(), strict=True))
 
     def arrays(self) -> Arrays:
-        """Values and counts."""
+        """Return values and counts."""
         known = self._settle()
         if known is None:
             return {}
@@ -160,7 +162,7 @@ class Frequencies(Learner):
         self.merge(arrays)
 
     def merge(self, arrays: Arrays) -> None:
-        """The values that another counted, too."""
+        """Add the values that another counted."""
         import pyarrow as pa
 
         if "integers" in arrays:
@@ -193,19 +195,19 @@ class InRuns(Learner):
     def _fold(self, rows: Floats) -> None: ...
 
     def arrays(self) -> Arrays:
-        """What waits for a whole run."""
+        """Return what waits for a whole run."""
         return {"waiting": np.concatenate(self._waiting)} if self._rows else {}
 
     def restore(self, arrays: Arrays) -> None:
-        """What waited for a whole run."""
+        """Restore what waited for a whole run."""
         self._waiting = [arrays["waiting"]] if "waiting" in arrays else []
         self._rows = sum(map(len, self._waiting))
 
 
 class Moments(InRuns):
-    """Mean and variance of each place of a row; NaN and infinity are no numbers."""
+    """Mean and variance of each index of a row; NaN and infinity are ignored."""
 
-    run = RUN
+    run = ROWS_PER_RUN
 
     def __init__(self) -> None:
         super().__init__()
@@ -237,11 +239,11 @@ class Moments(InRuns):
         return ended._mean, ended._squares / ended._count
 
     def arrays(self) -> Arrays:
-        """The sums, and what waits."""
+        """Return the sums, and what waits."""
         return {**super().arrays(), "count": self._count, "mean": self._mean, "squares": self._squares}
 
     def restore(self, arrays: Arrays) -> None:
-        """The sums, and what waited."""
+        """Restore the sums, and what waited."""
         super().restore(arrays)
         self._count, self._mean, self._squares = arrays["count"], arrays["mean"], arrays["squares"]
 
@@ -249,12 +251,12 @@ class Moments(InRuns):
 class Quantiles(InRuns):
     """Numbers in order, each with how often it occurs; NaN and infinity are none.
 
-    Of more than `EXACT` different ones, those that agree in all but their last bits are put together: no more bits than
-    that takes, so what comes out depends on the numbers alone, neither on their order nor on who counted which. Then a
-    quantile is off by less than 0.4 % of itself, and mostly by far less.
+    With more distinct numbers than `MAX_EXACT_VALUES`, those that agree in all but their last bits are merged: as few
+    bits as necessary, so the result depends only on the numbers, neither on their order nor on how they were
+    partitioned. Then a quantile is off by less than 0.4 % of itself, and mostly by far less.
     """
 
-    run = EXACT // 2
+    run = MAX_EXACT_VALUES // 2
 
     def __init__(self) -> None:
         super().__init__()
@@ -274,9 +276,9 @@ class Quantiles(InRuns):
         self._counts = np.concatenate([self._counts, counts])[order]
         self._values = values[order]
         self._put_together()
-        if len(self._values) > EXACT:
+        if len(self._values) > MAX_EXACT_VALUES:
             keys = _bits_in_order(self._values)
-            while np.count_nonzero(np.diff(keys >> self._dropped)) >= EXACT:
+            while np.count_nonzero(np.diff(keys >> self._dropped)) >= MAX_EXACT_VALUES:
                 self._dropped += 1
             self._values = self._coarse(self._values)
             self._put_together()
@@ -286,18 +288,18 @@ class Quantiles(InRuns):
         self._values, self._counts = self._values[first], np.add.reduceat(self._counts, first)
 
     def _coarse(self, values: Floats) -> Floats:
-        """Each number as the middle of those that count as one with it."""
+        """Return each number as the middle of those that count as one with it."""
         if not self._dropped:
             return values
         keys = _bits_in_order(values)
         return _of_bits((keys >> self._dropped << self._dropped) + (1 << self._dropped - 1))
 
     def quantiles(self, buckets: int) -> list[float]:
-        """The boundaries between so many buckets of as equal a size as can be; [] if there was no number."""
+        """Return the boundaries between buckets of sizes as equal as possible; [] if there was no number."""
         return [float(bound) for bound in np.unique(self.at(buckets))]
 
     def at(self, buckets: int) -> tuple[float, ...]:
-        """The same, of which several may be one number."""
+        """Return the same, of which several may be one number."""
         values, counts = self.counted()
         if not len(values):
             return ()
@@ -311,7 +313,7 @@ class Quantiles(InRuns):
         return tuple(map(float, np.where(low == high, low, between)))
 
     def counted(self) -> tuple[Floats, NDArray[np.int64]]:
-        """The different numbers, and how often each came."""
+        """Return the different numbers, and how often each came."""
         ended = Quantiles()
         ended.restore(self.arrays())
         if ended._rows:
@@ -319,17 +321,17 @@ class Quantiles(InRuns):
         return ended._values, ended._counts
 
     def arrays(self) -> Arrays:
-        """The numbers, and what waits."""
+        """Return the numbers, and what waits."""
         dropped = np.array(self._dropped)
         return {**super().arrays(), "values": self._values, "counts": self._counts, "dropped": dropped}
 
     def restore(self, arrays: Arrays) -> None:
-        """The numbers, and what waited."""
+        """Restore the numbers, and what waited."""
         super().restore(arrays)
         self._values, self._counts, self._dropped = arrays["values"], arrays["counts"], int(arrays["dropped"])
 
     def merge(self, arrays: Arrays) -> None:
-        """The numbers of another, too."""
+        """Add the numbers of another."""
         if int(arrays["dropped"]) > self._dropped:
             self._dropped = int(arrays["dropped"])
             self._values = self._coarse(self._values)
@@ -339,7 +341,7 @@ class Quantiles(InRuns):
 
 
 def _bits_in_order(values: Floats) -> NDArray[np.int64]:
-    """Integers that are in the order of these numbers, and neighbours where they are."""
+    """Return integers in the same order as these numbers, adjacent if the numbers are."""
     bits = np.ascontiguousarray(values).view(np.int64)
     return np.where(bits < 0, np.int64(-(1 << 63)) - bits, bits)
 

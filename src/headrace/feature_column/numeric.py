@@ -34,7 +34,7 @@ class NumericColumn(KeyedColumn, DenseColumn):
 
     @property
     def parse_example_spec(self) -> dict[str, Feature]:
-        """So many numbers."""
+        """Return the spec of a fixed number of values."""
         return {self.key: FixedLenFeature(self.shape, np.dtype(self.dtype), self.default_value)}
 
     @property
@@ -43,7 +43,7 @@ class NumericColumn(KeyedColumn, DenseColumn):
         return self.shape
 
     def values(self, inputs: Inputs) -> Matrix:
-        """One line of float32 a row."""
+        """Return one line of float32 a row."""
         made = inputs.made.get(id(self))
         if made is None:
             made = inputs.made[id(self)] = self._values(inputs)
@@ -56,7 +56,7 @@ class NumericColumn(KeyedColumn, DenseColumn):
         return values if self.normalizer is None else self.normalizer(values)
 
     def plain_values(self, inputs: Inputs) -> Matrix:
-        """The values before they are normalised by what was learnt."""
+        """Return the values before they are normalised by what was learnt."""
         raw = inputs.raw(self.key, self.name)
         if raw.numbers is None:
             raise TypeError(f"column {self.name!r} is of numbers, its feature {self.key!r} is text: convert it before")
@@ -74,19 +74,19 @@ class NumericColumn(KeyedColumn, DenseColumn):
         return np.ascontiguousarray(values.reshape(raw.rows, width), np.float32)
 
     def fill(self, inputs: Inputs, out: Matrix, first: int) -> None:
-        """The values."""
+        """Write the values."""
         out[:, first : first + self.width] = self.values(inputs)
 
     def learner(self) -> Moments | None:
-        """Mean and variance, if they are asked for."""
+        """Mean and variance, if they are requested."""
         return Moments() if self.normalizer == "adapt" else None
 
     def feed(self, learner: Moments, inputs: Inputs) -> None:
-        """All values."""
+        """Pass all values to the learner."""
         learner.take(self.plain_values(inputs))
 
     def complete(self, learner: Moments) -> NumericColumn:
-        """With a mean and a variance for each number of a row."""
+        """Add a mean and a variance for each number of a row."""
         found = learner.moments()
         if found is None:
             raise ValueError(f"column {self.name!r}: there is no number in the data to take a mean of")
@@ -105,9 +105,17 @@ def numeric_column(
 ) -> NumericColumn:
     """Real values: the feature `key` as float32, `shape` of them a row.
 
-    `normalizer_fn` gets the values of many rows at once and gives as many, row by row. With `normalizer="adapt"`
+    `normalizer_fn` maps the values of many rows at once to as many, row by row. With `normalizer="adapt"`
     numbers are moved and scaled to a mean of 0 and a variance of 1 over the data that `layer.adapt` is given.
-    `default_value` stands for what a tf.Example does not have.
+    `default_value` replaces features that a tf.Example lacks.
+
+    Args:
+        key: Name of the feature or column.
+        shape: Shape of the values.
+        default_value: Value to use if one is missing.
+        dtype: Data type of the values.
+        normalizer_fn: Function that normalizes the values.
+        normalizer: "adapt" to learn mean and variance by `layer.adapt`.
 
     >>> age = hr.feature_column.numeric_column("age", normalizer_fn=lambda x: x / 10)
     >>> hr.feature_column.DenseFeatures([age])({"age": [20, 35]})
@@ -139,7 +147,7 @@ def numeric_column(
 
 @dataclass(frozen=True)
 class BucketizedColumn(DenseColumn, CategoricalColumn):
-    """Numbers by the bucket that they lie in: see `bucketized_column`."""
+    """Numbers by their bucket: see `bucketized_column`."""
 
     source_column: NumericColumn
     boundaries: tuple[float, ...] | QuantileBoundaries
@@ -173,7 +181,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
 
     @property
     def num_buckets(self) -> int:
-        """Each number of a row has buckets of its own."""
+        """Return the number of buckets: each number of a row has its own."""
         return self.width
 
     def _ids(self, inputs: Inputs) -> RowIds:
@@ -187,25 +195,25 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
         return RowIds(made, inputs.rows, (width,))
 
     def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:  # noqa: ARG002
-        """One id for each number."""
+        """Return one id for each number."""
         width = self.source_column.width
         return () if width == 1 else (width,)
 
     def fill(self, inputs: Inputs, out: Matrix, first: int) -> None:
-        """A one in the bucket of each number."""
+        """Write a one into the bucket of each number."""
         ids = self.ids(inputs)
         _native.add_counts(ids.values, ids.offsets, np.empty(0, np.float32), self.width, out, first)
 
     def learner(self) -> Quantiles | None:
-        """Quantiles, if they are asked for."""
+        """Return quantiles, if they are requested."""
         return Quantiles() if isinstance(self.boundaries, QuantileBoundaries) else None
 
     def feed(self, learner: Quantiles, inputs: Inputs) -> None:
-        """All values, as they are before their mean is known."""
+        """Pass all values to the learner, before their mean is known."""
         learner.take(self.source_column.plain_values(inputs).reshape(-1))
 
     def complete(self, learner: Quantiles) -> BucketizedColumn:
-        """With boundaries, where the source's numbers are."""
+        """Add boundaries, once the source's numbers are known."""
         assert isinstance(self.boundaries, QuantileBoundaries)
         found = np.array(learner.quantiles(self.boundaries.buckets), np.float32)
         if not len(found):
@@ -224,10 +232,14 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
 def bucketized_column(
     source_column: NumericColumn, boundaries: Sequence[float] | QuantileBoundaries
 ) -> BucketizedColumn:
-    """The bucket between `boundaries` that each number of a numeric column lies in.
+    """Assign each number of a numeric column to a bucket between `boundaries`.
 
-    A boundary belongs to the bucket above it; NaN lies in the last one. With `hr.quantiles(n)` the boundaries are
+    A boundary belongs to the bucket above it; NaN belongs to the last one. With `hr.quantiles(n)` the boundaries are
     those of the data that `layer.adapt` is given.
+
+    Args:
+        source_column: A numeric column.
+        boundaries: Boundaries between the buckets, or `hr.quantiles(n)`.
 
     >>> age = hr.feature_column.bucketized_column(hr.feature_column.numeric_column("age"), [18, 65])
     >>> hr.feature_column.DenseFeatures([age])({"age": [17, 18, 80]})

@@ -9,10 +9,13 @@ from headrace.io.feature import Feature
 
 
 def make_parse_example_spec(feature_columns: Iterable[FeatureColumn]) -> dict[str, Feature]:
-    """What `hr.io.parse_example` needs to be told for these columns.
+    """Return the features of these columns for `hr.io.parse_example`.
 
-    Numbers are FixedLenFeatures, ids are made of VarLenFeatures. Where each record has exactly one value, a
-    FixedLenFeature in its place is parsed faster.
+    Numbers are FixedLenFeatures, ids are made of VarLenFeatures. If each record has exactly one value, a
+    FixedLenFeature is parsed faster.
+
+    Args:
+        feature_columns: Feature columns.
 
     >>> hr.feature_column.make_parse_example_spec([hr.feature_column.numeric_column("age")])
     {'age': FixedLenFeature(shape=(1,), dtype=dtype('float32'), default_value=None)}

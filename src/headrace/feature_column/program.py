@@ -1,4 +1,4 @@
-"""The ids of many columns by one call of a kernel, where every row has one value of their features."""
+"""Compute the ids of many columns by one kernel call, if every row has one value of their features."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from headrace.feature_column.raw import LARGE_TEXT, Inputs
 class Program:
     """The columns that buckets, hashes and crosses of text make; others are left to themselves.
 
-    What it gives is what each column's `ids(inputs).column()` does, which is tried where the features are not of one
-    text or number a row.
+    Its results equal each column's `ids(inputs).column()`, which is used if the features do not have one text or number
+    per row.
     """
 
     def __init__(self, columns: Mapping[str, CategoricalColumn]) -> None:
@@ -51,7 +51,7 @@ class Program:
         return list(self._texts).index(key)
 
     def run(self, inputs: Inputs) -> dict[str, Any]:
-        """The ids of its columns, by name; none where a feature is not as it needs it."""
+        """Return the ids of its columns, by name; none if a feature does not fit."""
         if len(self._names) < 2:
             return {}
         texts: list[tuple[Any, Any, int]] = []
@@ -67,7 +67,7 @@ class Program:
 
 
 def _text_of(inputs: Inputs, key: str, column: str) -> tuple[Any, Any, int] | None:
-    """The bytes of a feature, its offsets, and where among these it begins; None if it is not one text a row."""
+    """Return the bytes of a feature, its offsets, and its first offset; None if it is not one text per row."""
     found: Any = inputs.features.get(key)
     if type(found).__name__ in LARGE_TEXT and len(found) == inputs.rows and not found.null_count:
         _, cuts, content = found.buffers()
@@ -92,7 +92,7 @@ _programs: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
 
 
 def program_of(owner: Any, columns: Mapping[str, CategoricalColumn]) -> Program:
-    """The program of a computation's columns; it lives as long as its owner, and is no part of it."""
+    """Return the program of a computation's columns; it lives as long as its owner, and is no part of it."""
     found = _programs.get(owner)
     if found is None:
         found = _programs[owner] = Program(columns)

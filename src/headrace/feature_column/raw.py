@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import parts
 from headrace.columns import RaggedText, Stacked
+from headrace.columns.arrow_text import parts
+from headrace.core.ragged import Ragged
 from headrace.errors import what_there_is
-from headrace.ragged import Ragged
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -25,9 +25,9 @@ LARGE_TEXT = ("LargeBinaryArray", "LargeStringArray")
 class Raw:
     """One raw feature of some rows.
 
-    `numbers` holds the values one after another, or `text` their bytes and where each begins. Rows have the shape
-    `shape` each (dense), or are cut at `splits`. A dense row is one in which "" and -1 stand for nothing, as
-    TensorFlow's dense tensors have it; where rows have any number of values they are values like others.
+    `numbers` holds the concatenated values, or `text` their bytes and offsets. Rows have the shape `shape` each
+    (dense), or are cut at `splits`. In a dense row "" and -1 mean a missing value, as in TensorFlow's dense tensors; in
+    ragged rows they are values like others.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Raw:
 
     @property
     def size(self) -> int:
-        """How many values there are."""
+        """Return how many values there are."""
         return len(self.numbers) if self.numbers is not None else len(self.text[1]) - 1  # type: ignore[index]
 
     @property
@@ -65,25 +65,25 @@ class Raw:
         return np.ascontiguousarray(self.numbers, np.int64)
 
     def hashes(self) -> Hashes:
-        """The fingerprint of each value; of an integer, of its decimal text."""
+        """Return the fingerprint of each value; of an integer, of its decimal text."""
         if self._hashes is None:
             self._hashes = hash_values(self)
         return self._hashes
 
     def missing(self) -> NDArray[np.bool_] | None:
-        """Which values stand for nothing, None if none can."""
+        """Return which values stand for nothing, None if none can."""
         if not self.dense:
             return None
         mask = self.text[1][1:] == self.text[1][:-1] if self.text is not None else self.integers == -1
         return mask if mask.any() else None
 
     def offsets(self) -> Ints:
-        """Where the values of each row begin."""
+        """Return where the values of each row begin."""
         return self.splits if self.splits is not None else np.arange(self.rows + 1) * math.prod(self.shape)
 
 
 def hash_values(raw: Raw, salt: Hashes = NO_SALT) -> Hashes:
-    """The hash of each value: Fingerprint64, or with a salt SipHash."""
+    """Return the hash of each value: Fingerprint64, or with a salt SipHash."""
     out = np.empty(raw.size, np.uint64)
     if raw.text is not None:
         _native.hash_text(*raw.text, salt, out)
@@ -93,7 +93,7 @@ def hash_values(raw: Raw, salt: Hashes = NO_SALT) -> Hashes:
 
 
 def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
-    """A column of rows, whatever it is: an array, Ragged, an Arrow array, a list, a series of a data frame.
+    """Return a column of rows, whatever it is: an array, Ragged, an Arrow array, a list, a series of a data frame.
 
     `rows_have_axes` says that these are single elements, not a batch: an axis of a row then holds any number of values.
     """
@@ -118,14 +118,14 @@ def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
 
 
 def is_single(value: Any) -> bool:
-    """Whether this is one value, without any axis."""
+    """Return whether this is one value, without any axis."""
     if isinstance(value, bytes | str | np.generic) or value is None:
         return True
     return not hasattr(value, "__len__") or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 def plain_column(column: Any) -> Any:
-    """An array, a Ragged or an Arrow array of text."""
+    """Return an array, a Ragged or an Arrow array of text."""
     if isinstance(column, Stacked | RaggedText):
         return column.boxed()
     if isinstance(column, np.ndarray | Ragged):
@@ -144,7 +144,7 @@ def plain_column(column: Any) -> Any:
 
 
 def _read_list(rows: list[Any]) -> Any:
-    """A list: of values, or of rows which hold several."""
+    """Return a list: of values, or of rows which hold several."""
     nested = [isinstance(row, list | tuple | np.ndarray) and np.ndim(np.asarray(row, object)) > 0 for row in rows]
     if not any(nested):
         made = np.asarray(rows)
@@ -218,7 +218,7 @@ class Inputs:
         self.made: dict[int, Any] = {}
 
     def raw(self, key: str, column: str) -> Raw:
-        """A raw feature, for a column of this name."""
+        """Return a raw feature, for a column of this name."""
         found = self._raw.get(key)
         if found is None:
             if key not in self.features:
@@ -228,6 +228,6 @@ class Inputs:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"feature {key!r} of column {column!r}: {error}") from None
             if found.rows != self.rows:
-                raise ValueError(f"feature {key!r} has {found.rows} rows where others have {self.rows}")
+                raise ValueError(f"feature {key!r} has {found.rows} rows, but others have {self.rows}")
             self._raw[key] = found
         return found

@@ -38,13 +38,13 @@ FUNCTIONS = {"normalizer_fn": "normalise in a map before", "initializer": "load_
 
 
 def columns_to_json(columns: Sequence[FeatureColumn]) -> str:
-    """All that the columns say."""
+    """Return all that the columns say."""
     made = {"format": FORMAT, "version": VERSION, "columns": [_write(column) for column in columns]}
     return json.dumps(made, ensure_ascii=False)
 
 
 def columns_from_json(text: str | bytes) -> list[Any]:
-    """The columns again."""
+    """Return the columns again."""
     read = json.loads(text)
     if not isinstance(read, dict) or read.get("format") != FORMAT:
         raise ValueError("this is no JSON of feature columns")

@@ -1,4 +1,4 @@
-"""Columns as a torch module, whose tables are learnt."""
+"""Columns as a torch module with trainable tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from headrace.core.ragged import Ragged
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
-from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.feature_column.layer import DenseFeatures
@@ -29,11 +29,11 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
 
     @property
     def out_features(self) -> int:
-        """How many columns the matrix has."""
+        """Return how many columns the matrix has."""
         return self.layout.width
 
     def forward(self, inputs: Mapping[str, Any]) -> torch.Tensor:
-        """The matrix, of what `layer.inputs` gave."""
+        """Return the matrix, of what `layer.inputs` gave."""
         dense = torch.as_tensor(inputs["dense"])
         parts = []
         for column, place in self.layout.parts:
@@ -52,7 +52,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
         return self
 
     def table_arrays(self) -> dict[str, Any]:
-        """The tables as they are now, for `DenseFeatures.load_tables`."""
+        """Return the tables as they are now, for `DenseFeatures.load_tables`."""
         return {name: self.tables[_key(name)].detach().cpu().numpy().copy() for name in self.layout.shapes}
 
 
@@ -61,7 +61,7 @@ def _key(name: str) -> str:
 
 
 def _embed(column: EmbeddingColumn, table: torch.Tensor, ids: Any, weights: Any) -> torch.Tensor:
-    """The rows of the table that the ids of each row name, put together."""
+    """Return the rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         table = table * (column.max_norm / table.norm(dim=1, keepdim=True).clamp(min=column.max_norm))
     flat, offsets = _flat(ids, table.device)
@@ -83,7 +83,7 @@ def _embed(column: EmbeddingColumn, table: torch.Tensor, ids: Any, weights: Any)
 
 
 def _flat(values: Any, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """The values one after another, and where each row begins and the last one ends."""
+    """Return the concatenated values, and where each row begins and the last one ends."""
     if isinstance(values, Ragged):
         return torch.from_numpy(np.array(values.values)).to(device), torch.from_numpy(np.array(values.offsets)).to(
             device

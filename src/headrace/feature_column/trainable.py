@@ -1,4 +1,4 @@
-"""What the modules of all libraries share: where each column's output is, and tables by their names."""
+"""Shared by the modules of all libraries: the position of each column's output, and tables by name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class InputLayout:
 
     parts: tuple[tuple[Any, slice | str], ...]
     shapes: dict[str, tuple[int, int]]
-    """Of the tables, by name."""
+    """The shapes of the tables, by name."""
     trainable: dict[str, bool]
     width: int
 
     @classmethod
     def of(cls, layer: DenseFeatures) -> InputLayout:
-        """That of a layer."""
+        """Return that of a layer."""
         from headrace.feature_column.layer import categoricals, ids_name
 
         found = categoricals(layer.embeddings)
@@ -44,7 +44,7 @@ class InputLayout:
         return cls(tuple(parts), shapes, trainable, layer.width)
 
     def initial_tables(self, layer: DenseFeatures, seed: int | None) -> dict[str, Matrix]:
-        """Those that were loaded, and new ones."""
+        """Return those that were loaded, and new ones."""
         made: dict[str, Matrix] = {}
         for number, column in enumerate(layer.embeddings):
             if column.table not in made:
@@ -54,7 +54,7 @@ class InputLayout:
         return made
 
     def check_arrays(self, tables: Mapping[str, Any]) -> dict[str, Matrix]:
-        """Arrays by the tables' names, or by names of a checkpoint that they are a part of."""
+        """Return arrays by the tables' names, or by names of a checkpoint that they are a part of."""
         found: dict[str, Matrix] = {}
         for name, array in tables.items():
             table = next((t for t in self.shapes if t == name or t in name.split("/")), None)

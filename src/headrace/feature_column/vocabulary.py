@@ -1,4 +1,4 @@
-"""RowIds by the place of a value in a list or a file."""
+"""Ids by the position of a value in a list or a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Entries = tuple[bytes, ...] | tuple[int, ...]
 
 
 class VocabularyTable:
-    """Where each of some values stands in a list."""
+    """The position of each value in a list."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
@@ -39,7 +39,7 @@ class VocabularyTable:
         return VocabularyTable, (self._entries,)
 
     def places(self, raw: Raw) -> Ints:
-        """The place of each value, -1 for those that are not in the list."""
+        """Return the place of each value, -1 for those that are not in the list."""
         if raw.text is not None:
             made = np.empty(raw.size, np.int64)
             self._text.find(*raw.text, raw.hashes(), made)
@@ -61,7 +61,7 @@ class VocabularyTable:
 
 @dataclass(frozen=True)
 class VocabularyCategoricalColumn(KeyedIds):
-    """RowIds by the place in a vocabulary: see `categorical_column_with_vocabulary_list`."""
+    """Ids by the position in a vocabulary: see `categorical_column_with_vocabulary_list`."""
 
     key: str
     vocabulary: Entries | FrequentValues = field(repr=False)
@@ -83,16 +83,16 @@ class VocabularyCategoricalColumn(KeyedIds):
         return len(self.entries) + self.num_oov_buckets
 
     def learner(self) -> Frequencies | None:
-        """How often each value occurs, if the vocabulary is to be made of it."""
+        """Return how often each value occurs, if the vocabulary is to be made of it."""
         return Frequencies() if isinstance(self.vocabulary, FrequentValues) else None
 
     def feed(self, learner: Frequencies, inputs: Inputs) -> None:
-        """All values but those that stand for nothing."""
+        """Pass all values to the learner, except missing ones."""
         raw = categorical_raw(inputs, self.key, self.dtype, self.name)
         learner.take(raw, raw.missing())
 
     def complete(self, learner: Frequencies) -> VocabularyCategoricalColumn:
-        """With a vocabulary."""
+        """Add a vocabulary."""
         asked = self.vocabulary
         assert isinstance(asked, FrequentValues)
         entries = learner.most_frequent(asked.limit, asked.min_count)
@@ -117,7 +117,7 @@ class VocabularyCategoricalColumn(KeyedIds):
 def vocabulary_column(
     key: str, entries: Sequence[Any] | FrequentValues, dtype: Any, default_value: Any, num_oov_buckets: int
 ) -> VocabularyCategoricalColumn:
-    """A column of checked entries."""
+    """Return a column of checked entries."""
     oov = check_integer(key, "num_oov_buckets", num_oov_buckets, 0)
     default = -1 if default_value is None else check_integer(key, "default_value", default_value, -(2**62))
     if oov and default != -1:
@@ -170,6 +170,14 @@ def categorical_column_with_vocabulary_list(
 
     Other values have no id, or `default_value`, or one of `num_oov_buckets` beyond the list, by their hash.
 
+    Args:
+        key: Name of the feature or column.
+        vocabulary_list: The values in order, or `hr.most_frequent(n)`.
+        dtype: Data type.
+        default_value: Id of unknown values if there are no buckets.
+        num_oov_buckets: Number of ids for values that are not in the vocabulary.
+        **unknown: Other names are refused with an error that says what to write.
+
     >>> size = hr.feature_column.categorical_column_with_vocabulary_list("size", ["S", "M", "L"], num_oov_buckets=1)
     >>> layer = hr.feature_column.DenseFeatures([hr.feature_column.indicator_column(size)])
     >>> layer({"size": ["M", "XXL"]})
@@ -191,10 +199,19 @@ def categorical_column_with_vocabulary_file(
     num_oov_buckets: int = 0,
     file_format: str | None = None,
 ) -> VocabularyCategoricalColumn:
-    """As `categorical_column_with_vocabulary_list`, with one entry a line of a file.
+    """Like `categorical_column_with_vocabulary_list`, with one entry per line of a file.
 
     The first `vocabulary_size` lines count. The file is read now: the column holds its entries.
     `file_format="tfrecord_gzip"` says that it has records.
+
+    Args:
+        key: Name of the feature or column.
+        vocabulary_file: Path or URL of a file with one value a line.
+        vocabulary_size: Number of lines to use. Default: all.
+        dtype: Data type.
+        default_value: Value to use if one is missing.
+        num_oov_buckets: Number of ids for values that are not in the vocabulary.
+        file_format: Format of the files.
     """
     key = key_of(key)
     lines = _records(key, vocabulary_file) if file_format == "tfrecord_gzip" else _lines(vocabulary_file)
@@ -203,7 +220,7 @@ def categorical_column_with_vocabulary_file(
     if vocabulary_size is not None:
         count = check_integer(key, "vocabulary_size", vocabulary_size, 1)
         if len(lines) < count:
-            raise ValueError(f"column {key!r}: {vocabulary_file} has {len(lines)} lines where {count} are asked")
+            raise ValueError(f"column {key!r}: {vocabulary_file} has {len(lines)} lines, but {count} are required")
         lines = lines[:count]
     if b"" in lines:
         raise ValueError(f"column {key!r}: line {lines.index(b'') + 1} of {vocabulary_file} is empty: take it out")

@@ -1,4 +1,4 @@
-"""Digests of data: arrays, Ragged and Arrow's columns, by all their bytes, or by a sample where they are many."""
+"""Digests of data: arrays, Ragged and Arrow columns, by all their bytes, or by a sample if they are large."""
 
 from __future__ import annotations
 
@@ -9,30 +9,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.core.ragged import Ragged
 from headrace.identity.digests import hash_parts
-from headrace.ragged import Ragged
 
-CHUNK = 1 << 20
-"""Bytes are digested in runs of so many: CRC32C of each (7 GB/s), BLAKE2 of these, which alone is ten times slower."""
-SAMPLE = 1 << 16
-"""Of an array that is too large, runs of so many are read, evenly spread."""
+CHUNK_BYTES = 1 << 20
+"""Bytes are digested in runs of this size:
+
+CRC32C of each (7 GB/s), then BLAKE2 of these, which alone is ten times slower.
+"""
+SAMPLE_BYTES = 1 << 16
+"""Of a large array, evenly spread runs of this many bytes are read."""
 
 
 def array_digest(array: NDArray[Any], whole: int) -> bytes:
-    """The dtype, the shape and the bytes of an array without objects in it."""
+    """Return the dtype, the shape and the bytes of an array without objects in it."""
     kind = repr((np.lib.format.dtype_to_descr(array.dtype), array.shape)).encode()
     return hash_parts(kind, *_checksums(array, whole))
 
 
 def _checksums(array: NDArray[Any], whole: int) -> Iterator[bytes]:
-    """A checksum of each run of bytes; of an array of more than `whole` bytes, of as many as that."""
-    run = CHUNK if array.nbytes <= whole else SAMPLE
+    """Yield a checksum of each run of bytes; of an array of more than `whole` bytes, of a sample of that size."""
+    run = CHUNK_BYTES if array.nbytes <= whole else SAMPLE_BYTES
     if array.flags.c_contiguous:
         array, rows = array.reshape(-1).view(np.uint8), run
     else:
         rows = max(1, run * len(array) // array.nbytes)
     starts = np.arange(0, len(array), rows)
-    if run == SAMPLE:
+    if run == SAMPLE_BYTES:
         starts = starts[np.unique(np.linspace(0, len(starts) - 1, max(2, whole // run)).astype(np.int64))]
     for start in starts.tolist():
         part = np.ascontiguousarray(array[start : start + rows]).reshape(-1).view(np.uint8)
@@ -40,14 +43,16 @@ def _checksums(array: NDArray[Any], whole: int) -> Iterator[bytes]:
 
 
 def ragged_digest(column: Ragged, whole: int) -> bytes:
-    """The offsets and the values."""
+    """Return the offsets and the values."""
     values = column.values
     inner = ragged_digest(values, whole) if isinstance(values, Ragged) else array_digest(values, whole)
     return hash_parts(array_digest(column.offsets, whole), inner)
 
 
 def arrow_digest(column: Any, whole: int) -> bytes | None:
-    """An Arrow array by its rows, whatever lies around them; None where its kind has to be read row by row."""
+    """Return the digest of an Arrow array by its rows, ignoring the rest of its buffers; None if it must be read row by
+    row.
+    """
     import pyarrow as pa
 
     kind = column.type

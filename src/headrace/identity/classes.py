@@ -1,4 +1,4 @@
-"""Whose code something is, and which methods of a class may run where certain names are asked for."""
+"""Find the owner of code, and the methods of a class that may run if certain names are accessed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNCALLED = MAKERS | {
 }  # fmt: skip
 """Special methods that seldom run when elements are made, and ask for everything when they do."""
 VALUES = {"_collections_abc", "abc", "argparse", "collections", "dataclasses", "enum", "functools", "typing", "types"}
-"""Modules of Python's whose objects hold what somebody put there. Those of others do something: log, lock, send."""
+"""Python modules whose objects only hold values. Objects of other modules do something: log, lock, send."""
 SERVICES = {
     "absl", "aiohttp", "boto3", "botocore", "dask", "fsspec", "gcsfs", "google", "grpc", "h5py", "lmdb", "loguru",
     "mlflow", "psycopg", "pymongo", "ray", "redis", "requests", "rich", "s3fs", "sqlalchemy", "structlog",
@@ -27,7 +27,7 @@ SERVICES = {
 }  # fmt: skip
 """Packages whose objects do something, and change as they do."""
 SETTINGS = {"absl", "ml_collections", "omegaconf"}
-"""Packages whose objects are asked for settings, and hold more than a function asks for."""
+"""Packages whose objects hold settings, and more than a function reads."""
 _PATHS = sysconfig.get_paths()
 _LIBRARY = tuple({_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _OURS = str(Path(__file__).parents[1])
@@ -42,7 +42,7 @@ class Reached(NamedTuple):
 
 
 def reachable_methods(kind: type, names: frozenset[str]) -> Reached:
-    """What may run of a class whose objects are asked for these names; special methods always may."""
+    """Return what may run of a class if these names of its objects are accessed; special methods always may."""
     methods: dict[str, list[FunctionType]] = {}
     asked, changed = set(names), set()
     members = {name: member for base in reversed(kind.__mro__) for name, member in vars(base).items()}
@@ -64,12 +64,12 @@ def reachable_methods(kind: type, names: frozenset[str]) -> Reached:
 
 
 def is_method(member: Any) -> bool:
-    """Whether a member of a class is there to be called, or to be asked for and computed."""
+    """Return whether a member of a class is a method, or computed on access."""
     return isinstance(member, functools.cached_property) or hasattr(type(member), "__get__")
 
 
 def functions_of(member: Any) -> list[FunctionType]:
-    """The Python functions behind a member of a class."""
+    """Return the Python functions of a class member."""
     if isinstance(member, property):
         found: list[Any] = [member.fget, member.fset]
     elif isinstance(member, functools.cached_property):
@@ -80,7 +80,7 @@ def functions_of(member: Any) -> list[FunctionType]:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """What an object holds, in slots or not; no property is asked."""
+    """Return what an object holds, in slots or not; no property is asked."""
     found = dict(getattr(value, "__dict__", {}))
     for base in type(value).__mro__:
         slots = vars(base).get("__slots__", ())
@@ -91,18 +91,22 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 
 def is_library(code: CodeType, home: str = "") -> bool:
-    """Whether Python, an installed package or headrace wrote this code; what lies under `home` counts as the user's."""
+    """Return whether Python, an installed package or headrace contains this code; files under `home` count as the
+    user's.
+    """
     return _is_library_file(code.co_filename) and not (home and code.co_filename.startswith(home))
 
 
 def is_library_class(kind: type) -> bool:
-    """Whether a class is of an installed package, of Python or of headrace."""
+    """Return whether a class is of an installed package, of Python or of headrace."""
     module = sys.modules.get(kind.__module__)
     return module is not None and is_library_module(module)
 
 
 def is_service(kind: type) -> bool:
-    """Whether objects of a class are there to do something, so that what they hold says nothing of what comes out."""
+    """Return whether objects of a class are there to do something, so that what they hold says nothing of what comes
+    out.
+    """
     package = kind.__module__.partition(".")[0]
     if kind.__module__.startswith("numpy.random") or package in SERVICES:
         return True
@@ -110,7 +114,7 @@ def is_service(kind: type) -> bool:
 
 
 def is_library_module(module: ModuleType) -> bool:
-    """Whether a module is of an installed package, of Python or of headrace."""
+    """Return whether a module is of an installed package, of Python or of headrace."""
     if module.__name__ in ("__main__", "__mp_main__"):  # whatever was started: in a worker process that is headrace's
         return False
     path = getattr(module, "__file__", None)
@@ -123,7 +127,7 @@ def _is_library_file(path: str) -> bool:
 
 
 def home_of(value: Any) -> str:
-    """Where a user's function is from a package that is installed like a library: the folder of that package."""
+    """Return the directory of a user's package that is installed like a library, if a function is from one."""
     while issubclass(type(value), functools.partial):
         value = value.func
     if type(value) not in (FunctionType, MethodType):

@@ -1,4 +1,4 @@
-"""What a function's code says: what it does, in a form that outlives the process, what it looks up, what it changes."""
+"""Analyze a function's code: a digest that outlives the process, the names it reads, and what it changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOKUPS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FR
 CONSTANTS = {"LOAD_CONST", "LOAD_SMALL_INT"}
 ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 CONTAINERS = {"STORE_SUBSCR": 1, "DELETE_SUBSCR": 1, "STORE_SLICE": 2}
-"""Instructions that change a container, and how many values lie above it on the stack."""
+"""Instructions that change a container, and how many values are above it on the stack."""
 CHANGING_METHODS = frozenset({
     "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "fill", "insert",
     "intersection_update", "itemset", "move_to_end", "partition", "pop", "popitem", "popleft", "put", "put_nowait",
@@ -37,7 +37,7 @@ CHANGING_CALLS = frozenset({
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function and of those within it."""
+    """Yield the code of a function and of those within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -46,12 +46,12 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 
 @lru_cache(1024)
 def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
-    """The instructions of a function, without those of functions within it."""
+    """Return the instructions of a function, without those of functions within it."""
     return tuple(dis.get_instructions(code))
 
 
 def global_names(code: CodeType) -> set[str]:
-    """The names of globals and builtins that the function, and functions within it, look up."""
+    """Return the names of globals and builtins that the function, and functions within it, look up."""
     return {
         str(instruction.argval)
         for part in codes(code)
@@ -61,13 +61,13 @@ def global_names(code: CodeType) -> set[str]:
 
 
 def attribute_names(code: CodeType) -> frozenset[str]:
-    """The names of all attributes and globals that the function, and functions within it, could look up."""
+    """Return the names of all attributes and globals that the function, and functions within it, could look up."""
     return frozenset(name for part in codes(code) for name in part.co_names)
 
 
 @lru_cache(1024)
 def dotted_names(code: CodeType) -> frozenset[tuple[str, ...]]:
-    """What is looked up in globals and the closure, as far as dots lead: `("np", "linalg", "norm")`."""
+    """Return what is looked up in globals and the closure, as far as dots lead: `("np", "linalg", "norm")`."""
     found = set()
     for part in codes(code):
         steps = instructions(part)
@@ -87,7 +87,7 @@ class Use(NamedTuple):
 
 @lru_cache(1024)
 def uses(code: CodeType) -> dict[str, Use]:
-    """How the function, and functions within it, use each variable that is not their own."""
+    """Return how the function, and functions within it, use each variable that is not their own."""
     found: dict[str, tuple[set[str], set[Any], list[bool]]] = {}
     for part in codes(code):
         steps = instructions(part)
@@ -119,7 +119,7 @@ def _dots(steps: tuple[dis.Instruction, ...], start: int) -> list[str]:
 
 
 def facts(code: CodeType) -> Any:
-    """All that decides what the code does: neither lines, files and names of variables nor its docstring."""
+    """Return all that decides what the code does: neither lines, files and names of variables nor its docstring."""
     return (
         [_step(step) for step in instructions(code) if step.opname != "EXTENDED_ARG"],
         code.co_names,
@@ -130,7 +130,7 @@ def facts(code: CodeType) -> Any:
 
 
 def _step(step: dis.Instruction) -> Any:
-    """An instruction with the constant itself in place of its number, which a docstring moves."""
+    """Return an instruction with the constant itself in place of its number, which a docstring moves."""
     return step.opcode, _constant(step.argval) if step.opcode in dis.hasconst else step.arg
 
 
@@ -146,18 +146,18 @@ def _constant(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Changes:
-    """What code changes: variables from outside by name, attributes by name, its own arguments."""
+    """The effects of code: outer variables by name, attributes by name, its own arguments."""
 
     names: frozenset[str] = field(default=frozenset())
     attributes: frozenset[str] = field(default=frozenset())
     arguments: bool = False
     anything: bool = False
-    """Nobody can tell: whatever can be changed may be."""
+    """Unknown: anything mutable may be changed."""
 
 
 @lru_cache(1024)
 def changes(code: CodeType) -> Changes:
-    """What a function, and functions within it, change of what they find."""
+    """Return what a function, and functions within it, change of what they find."""
     parts = [_changes(part) for part in codes(code)]
     return Changes(
         frozenset().union(*(p.names for p in parts)),
@@ -197,7 +197,7 @@ def _changes(code: CodeType) -> Changes:
 
 
 def _passes_out(code: CodeType) -> bool:
-    """Whether something is handed over as `out=`."""
+    """Return whether something is handed over as `out=`."""
     return any(isinstance(names, tuple) and "out" in names for names in code.co_consts)
 
 
@@ -214,7 +214,7 @@ def _known_by(steps: tuple[dis.Instruction, ...]) -> dict[str, tuple[str, list[s
 
 
 def _owner(steps: tuple[dis.Instruction, ...], i: int) -> tuple[str, list[str]] | None:
-    """The variable, and the dots behind it, that instruction i changes; ("", []) if it is none, None: nobody knows."""
+    """Return the variable and attributes that instruction i changes; ("", []) if it is none, None if unknown."""
     depth = CONTAINERS.get(steps[i].opname, 0)
     if steps[i].opname in CONTAINERS and i and steps[i - 1].opname == "SWAP":  # x[i] += 1: as it was before the copies
         copies = (j for j in range(i - 1, 0, -1) if steps[j].opname == steps[j - 1].opname == "COPY")

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 PYTHON = sys.implementation.cache_tag or "unknown"
-"""Code can be compared where this is the same."""
+"""Code can be compared if this is the same."""
 
 
 class Digest(NamedTuple):
-    """What was found of a value: its code, empty where there is none, and its values."""
+    """The digest of a value: of its code, empty if there is none, and of its values."""
 
     code: bytes
     values: bytes
@@ -22,7 +22,7 @@ class Digest(NamedTuple):
 
 
 def hash_parts(*parts: bytes) -> bytes:
-    """One digest of these parts, which tells where one ends and the next begins."""
+    """Return one digest of these parts that includes their boundaries."""
     made = hashlib.blake2b(digest_size=8)
     for part in parts:
         made.update(len(part).to_bytes(8, "little"))
@@ -48,7 +48,7 @@ def join_unordered(what: str, parts: Iterable[Digest]) -> Digest:
 
 
 def digest_difference(was: str, now: str, *, same_python: bool) -> str | None:
-    """What differs between two digests in words, None if nothing does."""
+    """Return what differs between two digests as text, None if nothing does."""
     (code, values), (code_now, values_now) = was.split("-"), now.split("-")
     if same_python and code != code_now:
         return "its code" if values == values_now else "its code and what it holds"

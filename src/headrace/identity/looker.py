@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace.core.ragged import Ragged
 from headrace.identity.classes import (
     MAKERS,
     SETTINGS,
@@ -39,13 +40,12 @@ from headrace.plan.capabilities import contents_of
 from headrace.plan.node import Node
 from headrace.plan.spec import LeafSpec
 from headrace.plan.structure import is_record
-from headrace.ragged import Ragged
 
-DEEPEST = 60
+MAX_DEPTH = 60
 
 
 class AskedNames(NamedTuple):
-    """In whose hands a value is: the names that may be asked of it, and the attributes that they change.
+    """The context in which a value is used: the names that may be accessed on it, and the attributes that they change.
 
     `whole`: it may be used as it is; of a record all counts.
     """
@@ -67,7 +67,7 @@ class Looker:
         self._open: set[int] = set()
 
     def digest(self, values: Iterable[Any]) -> Digest:
-        """What tells these functions and data from others."""
+        """Return the digest of these functions and data."""
         return join_digests("", [self._from_outside(value) for value in values])
 
     def _from_outside(self, value: Any) -> Digest:
@@ -80,13 +80,13 @@ class Looker:
         key = (id(value), asked)
         if key in self._known:
             return self._known[key][1]
-        if id(value) in self._open or len(self._open) > DEEPEST:
+        if id(value) in self._open or len(self._open) > MAX_DEPTH:
             return spelt("again")
         self._open.add(id(value))
         try:
             found = self._found(value, asked)
         except (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError):
-            found = by_type(value)  # nobody can look into it
+            found = by_type(value)  # it is opaque
         finally:
             self._open.discard(id(value))
         self._known[key] = (value, found)
@@ -126,7 +126,7 @@ class Looker:
         return spelt(repr(value)) if isinstance(value, LeafSpec) else by_type(value)
 
     def node(self, plan: Any) -> Digest:
-        """A node of a plan with its inputs."""
+        """Return a node of a plan with its inputs."""
         parts = [self._look(value, AskedNames()) for value in contents_of(plan)]
         return join_digests(plan.label(for_state=True), [*parts, *map(self.node, plan.inputs)])
 
@@ -137,7 +137,7 @@ class Looker:
         return join_digests(f"builtin {value.__name__}", [self._look(owner, asked)])
 
     def _function(self, fn: FunctionType, asked: AskedNames) -> Digest:
-        """Of a library's function the name, and what it was wrapped around; of any other all that it says and holds."""
+        """Digest a function: a library's by its name and what it wraps, any other by its code and all that it holds."""
         code = fn.__code__
         if is_library(code, self._home):
             parts = [spelt("library", fn.__module__ or "", fn.__qualname__)]
@@ -161,7 +161,7 @@ class Looker:
         return join_digests("function", [*parts, *(self._look(d, hands) for d in (fn.__defaults__, fn.__kwdefaults__))])
 
     def _held(self, name: str, value: Any, code: CodeType, hands: AskedNames) -> Digest:
-        """A variable from outside: of a dict the keys that are asked for, of an object the attributes."""
+        """Return a variable from outside: of a dict the keys that are requested, of an object the attributes."""
         use = uses(code).get(name, Use(frozenset(), frozenset(), whole=True))
         if type(value) is dict and not use.whole and not use.attributes:
             return self._look({key: value.get(key) for key in use.keys}, hands)
@@ -173,12 +173,12 @@ class Looker:
         return self._look(value, AskedNames(use.attributes, hands.changed, whole=False))
 
     def _of_module(self, module: ModuleType, dots: tuple[str, ...], asked: AskedNames) -> Digest:
-        """What dots lead to from a module; of a library's the names say it."""
+        """Return what dots lead to from a module; of a library's the names say it."""
         value: Any = module
         for dot in dots:
-            if not isinstance(value, ModuleType) or dot not in vars(value):
+            if not isinstance(value, ModuleType) or not _has_name(value, dot):
                 break
-            module, value = value, vars(value)[dot]
+            module, value = value, getattr(value, dot)
         if isinstance(value, type):
             self._note(value)
         if isinstance(value, ModuleType) or is_library_module(module):
@@ -190,7 +190,7 @@ class Looker:
             self.types.add(kind)
 
     def _class(self, kind: type, names: frozenset[str]) -> Digest:
-        """A class as far as it is used: the methods that may run, and the constants they may ask for."""
+        """Return a class as far as it is used: the methods that may run, and the constants they may ask for."""
         self._note(kind)
         if kind.__module__ == "builtins" or is_library_class(kind):
             return spelt("class", name_of(kind))
@@ -216,7 +216,7 @@ class Looker:
         return join_digests("object", parts)
 
     def _attributes(self, value: Any, asked: AskedNames) -> Digest:
-        """The attributes that may be asked for, of a record all, but none that changes as functions run."""
+        """Return the attributes that may be requested, of a record all, but none that changes as functions run."""
         kind = type(value)
         if kind.__module__ == "builtins" or is_service(kind):
             return spelt("")
@@ -235,7 +235,7 @@ class Looker:
 
 
 def _called_by(fn: Any) -> list[str]:
-    """The names by which something that can be called is known, as far as it has any."""
+    """Return the names by which something that can be called is known, as far as it has any."""
     owner = getattr(fn, "__objclass__", None)
     names = [getattr(fn, "__module__", None), owner and name_of(owner), getattr(fn, "__qualname__", None)]
     return [name if isinstance(name, str) else "" for name in names]
@@ -251,7 +251,7 @@ _CHANGEABLE = (list, dict, set, bytearray, deque, np.ndarray)
 
 
 def _captured_variables(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Any]:
-    """The variables that a function looks up in its closure and among globals, those that have a value."""
+    """Return the variables that a function looks up in its closure and among globals, those that have a value."""
     found = {}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
@@ -266,7 +266,7 @@ def _captured_variables(fn: FunctionType, *, with_globals: bool = True) -> dict[
 
 
 def _called_code(held: dict[str, Any]) -> set[CodeType]:
-    """The code of the functions that a function may call, and of those that these call; not of libraries'."""
+    """Return the code of the functions that a function may call, and of those that these call; not of libraries'."""
     seen: set[CodeType] = set()
     waiting = [value for value in held.values() if isinstance(value, FunctionType)]
     while waiting:
@@ -280,3 +280,13 @@ def _called_code(held: dict[str, Any]) -> set[CodeType]:
 def _hands(called: set[CodeType]) -> AskedNames:
     names = frozenset(name for code in called for name in attribute_names(code))
     return AskedNames(names, frozenset(name for code in called for name in changes(code).attributes))
+
+
+def _has_name(module: ModuleType, name: str) -> bool:
+    """Whether a module has a name, or imports it when it is first used: the digest must not depend on earlier uses."""
+    if name in vars(module):
+        return True
+    try:
+        return "__getattr__" in vars(module) and hasattr(module, name)
+    except ImportError:  # of a library that is not installed
+        return False

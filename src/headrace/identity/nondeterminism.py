@@ -1,7 +1,7 @@
-"""Whether a function draws random numbers, or reads a clock, such that a second call gives another result.
+"""Detect functions that draw random numbers, or read a clock, so that a second call gives another result.
 
-It is found by reading code, without a call. What a function draws from a generator that it is given, or that it seeds
-itself (`np.random.default_rng(int(x))`), is left alone; so are installed packages, whose code is not looked into.
+This reads the code without calling it. Draws from a generator that the function is given, or that it seeds itself
+(`np.random.default_rng(int(x))`), are ignored; so are installed packages, whose code is not inspected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.identity.code import ATTRIBUTES, LOOKUPS, codes, instructions
 
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 SEEDED = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
-"""What makes a generator or seeds one, at random if it is called without an argument."""
+"""Functions that make or seed a generator, at random if they are called without an argument."""
 CLOCKS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"},
     "uuid": {"uuid1", "uuid4"},
@@ -60,7 +60,7 @@ def _found(fn: Any, seen: set[int]) -> Iterator[str]:
 
 
 def _scope(fn: FunctionType) -> dict[str, Any]:
-    """What names mean in a function."""
+    """Return what names mean in a function."""
     closure = {}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
@@ -92,7 +92,7 @@ def _in_code(code: CodeType, scope: dict[str, Any], seen: set[int]) -> Iterator[
 
 
 def _differs(value: Any, following: dis.Instruction | None) -> bool:
-    """Whether a value that code has looked up gives something else each time."""
+    """Return whether a value that code has looked up gives something else each time."""
     name, module = getattr(value, "__name__", ""), getattr(value, "__module__", None) or ""
     if isinstance(value, GENERATORS) or isinstance(getattr(value, "__self__", None), GENERATORS):
         return True

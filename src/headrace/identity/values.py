@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.ragged import Ragged
 from headrace.identity.arrays import array_digest, arrow_digest, ragged_digest
 from headrace.identity.digests import Digest, join_digests, join_unordered, spelt
-from headrace.ragged import Ragged
 
 DigestOf = Callable[[Any], Digest]
 
 
 class Budget(NamedTuple):
-    """Arrays of more bytes, and containers of more items, are read by a sample of as many."""
+    """Arrays of more bytes, and containers of more items, are read by a sample of this size."""
 
     array_bytes: int
     items: int
@@ -30,29 +30,29 @@ class Budget(NamedTuple):
 
 EVERYTHING = Budget(8 << 30, 1 << 62)
 SAMPLES = Budget(64 << 20, 1 << 14)
-MOST_ROWS = 1 << 14
-"""Of a table that is too large, so many rows are read."""
+MAX_TABLE_ROWS = 1 << 14
+"""How many rows of a large table are read."""
 
 PLAIN = {bool, int, float, complex, str, type(None), type(Ellipsis), type(NotImplemented), range, slice}
 SPELT = {"datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"}
-"""Modules of Python's whose values say all there is to them when they are printed."""
+"""Python modules whose values are fully described when they are printed."""
 IN_MEMORY = {"PIL", "jax", "jaxlib", "pandas", "polars"}
-"""Libraries whose arrays lie in memory, so that asking for them reads no file."""
+"""Libraries whose arrays are in memory, so that accessing them reads no file."""
 CONTAINERS = (list, tuple, deque, dict, MappingProxyType, set, frozenset)
 
 
 def name_of(kind: type) -> str:
-    """A class by module and name."""
+    """Return a class by module and name."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def by_type(value: Any) -> Digest:
-    """Of something that nobody can look into, or that changes as it likes, its type."""
+    """Return the digest of the type of an opaque or mutable object."""
     return spelt("type", name_of(type(value)))
 
 
 def value_digest(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
-    """The digest of a value by nature, None for anything else; `look` digests what lies in it."""
+    """Return the digest of a plain value, None for anything else; `look` digests its contents."""
     if isinstance(value, np.ndarray | np.generic | bytes | bytearray | Ragged):
         return _array(value, look, budget)
     if isinstance(value, np.dtype | np.ufunc) or type(value).__module__ in SPELT:
@@ -67,7 +67,7 @@ def value_digest(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
 
 
 def container_digest(value: Any, look: DigestOf, budget: Budget) -> Digest:
-    """What lies in a list, dict or set."""
+    """Return the digest of the contents of a list, dict or set."""
     if isinstance(value, dict | MappingProxyType):
         return _pairs(list(value.items()), look, budget)
     if isinstance(value, set | frozenset):
@@ -93,7 +93,7 @@ def _of_library(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
     library = kind.__module__.partition(".")[0]
     if library == "pyarrow":
         return _arrow(value, look, budget)
-    if hasattr(kind, "requires_grad") and hasattr(kind, "numpy"):  # a tensor of torch's; somebody may be training it
+    if hasattr(kind, "requires_grad") and hasattr(kind, "numpy"):  # a torch tensor, which may be in training
         return by_type(value) if value.requires_grad else look(value.numpy(force=True))
     if (hasattr(kind, "state_dict") and hasattr(kind, "parameters")) or hasattr(kind, "trainable_variables"):
         return by_type(value)  # a model, which learns meanwhile
@@ -112,7 +112,7 @@ def _arrow(value: Any, look: DigestOf, budget: Budget) -> Digest:
     import pyarrow as pa
 
     if isinstance(value, pa.Table | pa.ChunkedArray) and value.nbytes > budget.array_bytes:
-        rows = _some_rows(len(value), MOST_ROWS)
+        rows = _some_rows(len(value), MAX_TABLE_ROWS)
         value = value if rows is None else value.take(pa.array(rows))
     if isinstance(value, pa.Table | pa.RecordBatch):
         columns = [_arrow(value.column(i), look, budget) for i in range(value.num_columns)]
@@ -127,7 +127,7 @@ def _arrow(value: Any, look: DigestOf, budget: Budget) -> Digest:
 
 
 def _items(items: list[Any], look: DigestOf, budget: Budget) -> Digest:
-    """A sequence; of plain values, and of short runs of such, at the speed of `repr`."""
+    """Return a sequence; of plain values, and of short runs of such, at the speed of `repr`."""
     kinds = set(map(type, items))
     if kinds <= {tuple, list} and items:
         kinds = set(map(type, chain.from_iterable(items)))
@@ -139,7 +139,7 @@ def _items(items: list[Any], look: DigestOf, budget: Budget) -> Digest:
 
 
 def _pairs(pairs: list[tuple[Any, Any]], look: DigestOf, budget: Budget) -> Digest:
-    """The items of a mapping, in whichever order they were added."""
+    """Return the items of a mapping, in whichever order they were added."""
     if set(map(type, chain.from_iterable(pairs))) <= PLAIN:
         same = len({type(key) for key, _ in pairs}) == 1 and type(pairs[0][0]) in (int, str)
         return _items(sorted(pairs) if same else sorted(pairs, key=repr), look, budget)
@@ -152,5 +152,5 @@ def _sample(items: list[Any], most: int) -> list[Any]:
 
 
 def _some_rows(count: int, most: int) -> NDArray[np.int64] | None:
-    """So many rows, evenly spread; None for all."""
+    """Return `most` rows, evenly spread; None for all."""
     return None if count <= most else np.linspace(0, count - 1, most).astype(np.int64)

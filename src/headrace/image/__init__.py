@@ -1,4 +1,7 @@
-"""`hr.image`: images decoded, resized and augmented inside the pipeline, under tf.image's names."""
+"""`hr.image`: images decoded, resized and augmented inside the pipeline, under tf.image's names.
+
+Each function works on one image, a batch and a block by one kernel. It knows tracing and files, but no pipeline.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -33,7 +33,7 @@ def _shape(value: Any, *ranks: int) -> tuple[int | None, ...]:
 
 
 def _block(*args: Any, **named: Any) -> Any:
-    """Row by row, each as if it were alone."""
+    """Apply the function row by row."""
 
     def run(*columns: Column) -> Column:
         made = []
@@ -59,10 +59,19 @@ def crop_and_resize(
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Float:
-    """Boxes of a batch of images at one size, in float32: box i, (y1, x1, y2, x2), is of image `box_indices[i]`.
+    """Crop boxes of a batch of images and resize them to one size, in float32: box i, (y1, x1, y2, x2), is of image
+    `box_indices[i]`.
 
-    Corners go from 0 to 1; a box whose second corner lies before its first is mirrored, and what lies outside of the
-    image has the `extrapolation_value`. A single image is a batch of one.
+    Corners go from 0 to 1; a box whose second corner is before its first is mirrored, and pixels outside of the image
+    have the `extrapolation_value`. A single image is a batch of one.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        boxes: Boxes as (y1, x1, y2, x2), relative to the size of the image.
+        box_indices: Number of the image that each box refers to.
+        crop_size: Height and width of each result.
+        method: Interpolation, one of `hr.image.ResizeMethod`.
+        extrapolation_value: Value outside of the image.
 
     >>> hr.image.crop_and_resize(np.arange(9.0).reshape(1, 3, 3, 1), [[0, 0, 1, 1]], [0], (2, 2))[0, :, :, 0]
     array([[0., 2.],
@@ -77,7 +86,7 @@ def crop_and_resize(
             f"{corners.shape} and {numbers.shape}"
         )
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(images)):
-        raise ValueError(f"box_indices lie outside of a batch of {len(images)}")
+        raise ValueError(f"box_indices are outside of a batch of {len(images)}")
     if method not in ("bilinear", "nearest"):
         raise ValueError(f'method is "bilinear" or "nearest", not {method!r}')
     height, width = two_sizes(crop_size)
@@ -92,7 +101,7 @@ def crop_and_resize(
 
 
 def _places(first: Float, last: Float, size: int, wanted: int) -> Float:
-    """Where along an axis the pixels of a box lie."""
+    """Return the positions of a box's pixels along an axis."""
     most = np.float32(size - 1)
     if wanted == 1:
         return np.asarray([np.float32(0.5) * (first + last) * most], np.float32)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from headrace.image.convert import convert_values
 
 GREY = (9798, 19234, 3736)
-"""Of red, green and blue in grey, in parts of 32768: what a JPEG calls its luminance."""
+"""The weights of red, green and blue in gray, in units of 1/32768: JPEG's luminance."""
 
 
 def with_depth(pixels: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The upper bits of more, the bits of less repeated; in float32, numbers from 0 to 1."""
+    """Return the upper bits of more, the bits of less repeated; in float32, numbers from 0 to 1."""
     if pixels.dtype == dtype:
         return pixels
     if dtype == np.uint8:

@@ -1,9 +1,10 @@
-"""The libraries that know the formats of images, and what a file says of itself before any of it is decoded."""
+"""The image libraries, and reading of file headers before decoding."""
 
 from __future__ import annotations
 
 import importlib
 import math
+import os
 from functools import cache
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import Bytes, Offsets
+from headrace.columns.arrow_text import Bytes, Offsets
 from headrace.errors import ParseError
+from headrace.image.jpeg_scans import check_scans, is_doubtful
 
 KINDS = ("no image that is known", "JPEG", "PNG", "GIF", "WebP", "BMP")
 JPEG, PNG, GIF, WEBP, BMP = range(1, 6)
@@ -32,17 +34,42 @@ def image_library(module: str) -> Any:
         ) from None
     if module == "cv2":
         found.setNumThreads(0)  # threads are the pipeline's business
+        if "OPENCV_LOG_LEVEL" not in os.environ:
+            logs = found.utils.logging
+            logs.setLogLevel(logs.LOG_LEVEL_SILENT)  # else it prints what our errors say
     return found
 
 
-def read_headers(values: Bytes, offsets: Offsets, max_pixels: int | None, only: int | None = None) -> NDArray[np.int64]:
-    """Kind, height, width, channels and depth of each image; refuses what is none, or larger than `max_pixels`."""
+def read_headers(
+    values: Bytes,
+    offsets: Offsets,
+    max_pixels: int | None,
+    only: int | None = None,
+    *,
+    may_break_off: bool = False,
+) -> NDArray[np.int64]:
+    """Return kind, height, width, channels and depth of each image.
+
+    Args:
+        values: The images, one behind the other.
+        offsets: Where each begins and ends.
+        max_pixels: The most pixels an image may have.
+        only: The kind that all must have; any by default.
+        may_break_off: Whether pixels of a JPEG may be missing.
+
+    Raises:
+        ParseError: One is no image, is larger than `max_pixels`, or a JPEG that would take too much work.
+    """
     found = np.empty((len(offsets) - 1, 5), np.int64)
     row = _native.image_headers(values, offsets, only or 0, math.inf if max_pixels is None else max_pixels, found)
     if row >= 0:
         kind, height, width = found[row, :3].tolist()
         content = values[offsets[row] : offsets[row + 1]]
         raise ParseError(_why_refused(content, kind, (height, width), max_pixels, only), row)
+    sizes = np.diff(offsets)
+    for row in np.flatnonzero((found[:, 0] == JPEG) & is_doubtful(sizes, found[:, 1] * found[:, 2])).tolist():
+        height, width = found[row, 1:3].tolist()
+        check_scans(values[offsets[row] : offsets[row + 1]], height, width, row, may_break_off=may_break_off)
     return found
 
 

@@ -22,6 +22,9 @@ def _adjust(what: int, images: Images, factor: Any) -> Column:
     factors = each_row(factor, len(images), np.float32)
     if factors.ndim != 1:
         raise ValueError(f"one number is needed for an image, not {factors.shape[1:]}")
+    if what == BRIGHTNESS and images.dtype == np.float16:  # TensorFlow adds in float16, too
+        sizes = images.shapes.prod(1)
+        return images.with_values(images.data + np.repeat(factors.astype(np.float16), sizes))
     direct = images.dtype in (np.uint8, np.float32)
     data = images.data if direct else convert_values(images.data, np.float32)
     out = pooled(len(data), data.dtype)
@@ -38,6 +41,10 @@ def _three(images: Images, what: str) -> None:
 def adjust_brightness(image: Any, delta: Any) -> Any:
     """`delta` added to colours from 0 to 1.
 
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        delta: Amount to add.
+
     >>> hr.image.adjust_brightness(np.full((1, 1, 1), 100, np.uint8), 0.1)
     array([[[125]]], dtype=uint8)
     """
@@ -49,7 +56,11 @@ def adjust_brightness(image: Any, delta: Any) -> Any:
     each=("contrast_factor",),
 )
 def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
-    """Each channel's distance from its mean times a factor.
+    """Multiply each channel's distance from its mean by a factor.
+
+    Args:
+        images: One image (height, width, channels) or a batch of images.
+        contrast_factor: Factor for the distance of each pixel from the mean.
 
     >>> hr.image.adjust_contrast(np.array([[[0.4], [0.6]]], np.float32), 2.0).ravel().round(3)
     array([0.3, 0.7], dtype=float32)
@@ -65,6 +76,10 @@ def _saturate_rows(images: Images, saturation_factor: Any) -> Column:
 def adjust_saturation(image: Any, saturation_factor: Any) -> Any:
     """Colours with their saturation times a factor: 0 makes them grey.
 
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        saturation_factor: Factor for the saturation.
+
     >>> hr.image.adjust_saturation(np.array([[[200, 100, 100]]], np.uint8), 0.0).ravel()
     array([200, 200, 200], dtype=uint8)
     """
@@ -74,13 +89,17 @@ def _hue_rows(images: Images, delta: Any) -> Column:
     _three(images, "hue")
     turns = each_row(delta, len(images), np.float32)
     if not (np.abs(turns) <= 1).all():
-        raise ValueError("delta lies between -1 and 1")
+        raise ValueError("delta must be between -1 and 1")
     return _adjust(HUE, images, delta)
 
 
 @image_operation(_hue_rows, lambda *known, **_: known, each=("delta",))
 def adjust_hue(image: Any, delta: Any) -> Any:
     """Colours with their hue moved on by `delta` of a turn, from -1 to 1.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        delta: Amount to add.
 
     >>> hr.image.adjust_hue(np.array([[[1.0, 0.0, 0.0]]], np.float32), 0.5).ravel().tolist()
     [0.0, 1.0, 1.0]
@@ -97,6 +116,8 @@ def _gamma_rows(images: Images, gamma: Any, gain: Any) -> Column:
         if images.dtype == np.uint8:
             every = convert_values(np.arange(256, dtype=np.uint8), np.float32)
             out[part] = convert_values(times * every**power, np.uint8, saturate=True)[images.data[part]]
+        elif images.dtype == np.float16:  # as TensorFlow has it
+            out[part] = np.float16(times) * images.data[part] ** np.float16(power)
         else:
             known = convert_values(images.data[part], np.float32)
             out[part] = convert_values(times * known**power, images.dtype, saturate=True)
@@ -107,13 +128,18 @@ def _gamma_rows(images: Images, gamma: Any, gain: Any) -> Column:
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
     """`gain × colour ** gamma`, of colours from 0 to 1.
 
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        gamma: Exponent.
+        gain: Factor.
+
     >>> hr.image.adjust_gamma(np.array([[[0.5]]], np.float32), 2)
     array([[[0.25]]], dtype=float32)
     """
 
 
 def _standard_rows(images: Images) -> Column:
-    dtype = images.dtype if images.dtype.kind == "f" else np.dtype(np.float32)
+    dtype = np.dtype(np.float32)
     out = np.empty(len(images.data), dtype)
     for row, start in zip(images.rows(), images.starts.tolist(), strict=True):
         values = row.astype(dtype).ravel()
@@ -122,9 +148,12 @@ def _standard_rows(images: Images) -> Column:
     return images.with_values(out)
 
 
-@image_operation(_standard_rows, lambda shape, dtype: (shape, dtype if dtype.kind == "f" else np.dtype(np.float32)))
+@image_operation(_standard_rows, lambda shape, dtype: (shape, np.dtype(np.float32)))  # noqa: ARG005
 def per_image_standardization(image: Any) -> Any:
-    """The image with mean 0 and variance 1; one of a single colour is 0.
+    """Return the image in float32 with mean 0 and variance 1; one of a single colour is 0.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
 
     >>> hr.image.per_image_standardization(np.array([[[1], [3]]], np.uint8)).ravel()
     array([-1.,  1.], dtype=float32)
@@ -136,7 +165,7 @@ GREY = (0.2989, 0.5870, 0.1140)
 
 def _grey_rows(images: Images) -> Column:
     _three(images, "rgb_to_grayscale")
-    known = convert_values(images.data, np.float32 if images.dtype.kind != "f" else images.dtype).reshape(-1, 3)
+    known = convert_values(images.data, np.float32).reshape(-1, 3)
     red, green, blue = (known[:, i] * known.dtype.type(weight) for i, weight in enumerate(GREY))
     shapes = images.shapes.copy()
     shapes[:, 2] = 1
@@ -146,6 +175,9 @@ def _grey_rows(images: Images) -> Column:
 @image_operation(_grey_rows, lambda shape, dtype: ((*shape[:2], 1), dtype))
 def rgb_to_grayscale(images: Any) -> Any:
     """Red, green and blue as one channel.
+
+    Args:
+        images: One image (height, width, channels) or a batch of images.
 
     >>> hr.image.rgb_to_grayscale(np.array([[[255, 0, 0]]], np.uint8))
     array([[[76]]], dtype=uint8)
@@ -162,7 +194,10 @@ def _from_grey_rows(images: Images) -> Column:
 
 @image_operation(_from_grey_rows, lambda shape, dtype: ((*shape[:2], 3), dtype))
 def grayscale_to_rgb(images: Any) -> Any:
-    """One channel as red, green and blue.
+    """Return one channel as red, green and blue.
+
+    Args:
+        images: One image (height, width, channels) or a batch of images.
 
     >>> hr.image.grayscale_to_rgb(np.array([[[7]]], np.uint8)).ravel()
     array([7, 7, 7], dtype=uint8)
@@ -194,6 +229,9 @@ def _hsv_rows(images: Images) -> Column:
 def rgb_to_hsv(images: Any) -> Any:
     """Red, green and blue, from 0 to 1, as hue, saturation and value.
 
+    Args:
+        images: One image (height, width, channels) or a batch of images.
+
     >>> hr.image.rgb_to_hsv(np.array([[[0.0, 1.0, 0.0]]])).ravel().round(3)
     array([0.333, 1.   , 1.   ])
     """
@@ -211,6 +249,9 @@ def _rgb_rows(images: Images) -> Column:
 @image_operation(_rgb_rows, lambda *known, **_: known)
 def hsv_to_rgb(images: Any) -> Any:
     """Hue, saturation and value, from 0 to 1, as red, green and blue.
+
+    Args:
+        images: One image (height, width, channels) or a batch of images.
 
     >>> hr.image.hsv_to_rgb(np.array([[[0.5, 1.0, 1.0]]])).ravel()
     array([0., 1., 1.])

@@ -14,7 +14,11 @@ from headrace.plan.dtypes import numpy_dtype
 
 
 def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = False) -> NDArray[Any]:
-    """Pixels of any dtype in another one, as `tf.image.convert_image_dtype` has it."""
+    """Return pixels of any dtype in another one, as `tf.image.convert_image_dtype` has it.
+
+    Between float16 and integers that go beyond its largest number the scaling is done in float32: in float16 it would
+    overflow, as it does in TensorFlow.
+    """
     wanted, have = numpy_dtype(dtype), values.dtype
     for one in (wanted, have):
         if one.kind not in "iuf":
@@ -24,12 +28,21 @@ def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = F
     if wanted.kind == "f":
         if have.kind == "f":
             return values.astype(wanted)
-        return np.asarray(values.astype(wanted) * np.array(1.0 / np.iinfo(have).max, wanted))
+        within = _scaling_dtype(wanted, have)
+        return np.asarray(values.astype(within) * np.array(1.0 / np.iinfo(have).max, within)).astype(wanted, copy=False)
     if have.kind == "f":
+        values = values.astype(_scaling_dtype(have, wanted), copy=False)
+        have = values.dtype
         top = np.iinfo(wanted)
         scaled = values * np.array(top.max + 0.5, have)
         return _saturated(scaled, wanted) if saturate else _wrapped(scaled, wanted)
     return _between_integers(values, wanted, saturate=saturate)
+
+
+def _scaling_dtype(floats: np.dtype[Any], integers: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which floats are scaled to or from integers."""
+    fits = np.iinfo(integers).max <= float(np.finfo(floats).max)
+    return floats if fits else np.dtype(np.float32)
 
 
 def _between_integers(values: NDArray[Any], wanted: np.dtype[Any], *, saturate: bool) -> NDArray[Any]:
@@ -55,7 +68,7 @@ def _saturated(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _wrapped(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Truncated; what lies outside of the dtype wraps around as 64 bits do."""
+    """Truncate; values outside of the dtype wrap around like 64-bit integers."""
     with np.errstate(invalid="ignore"):
         return values.astype(np.int64).astype(dtype) if dtype.itemsize < 8 else values.astype(dtype)
 
@@ -67,9 +80,14 @@ def _convert_rows(images: Images, dtype: DTypeLike, saturate: bool) -> Column:
 
 @image_operation(_convert_rows, lambda shape, _, dtype, **__: (shape, numpy_dtype(dtype)))
 def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False) -> Any:
-    """The image in another dtype: floats go from 0 to 1, integers over the dtype's positive range.
+    """Return the image in another dtype: floats go from 0 to 1, integers over the dtype's positive range.
 
-    With `saturate`, what lies outside of it becomes its ends.
+    With `saturate`, values outside of it are clipped.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        dtype: Data type of the result.
+        saturate: Whether values out of range are clipped instead of wrapped.
 
     >>> hr.image.convert_image_dtype(np.full((1, 1, 2), 255, np.uint8), np.float32)
     array([[[1., 1.]]], dtype=float32)

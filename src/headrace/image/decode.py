@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.arrow_text import parts
 from headrace.columns import Column
+from headrace.columns.arrow_text import parts
 from headrace.image.codecs import JPEG, MAX_PIXELS, PNG, read_headers
 from headrace.image.decode_rows import decode_images
 from headrace.image.jpeg import JpegDecoder
@@ -42,11 +42,20 @@ def decode_jpeg(
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[np.uint8]:
-    """The pixels of a JPEG, height × width × channels: as many as are stored, or 1 (grey) or 3 (RGB).
+    """Decode a JPEG to height × width × channels: as many as are stored, or 1 (grey) or 3 (RGB).
 
     `ratio` 2, 4 or 8 decodes at a part of the size, in a part of the time. `dct_method` is "INTEGER_FAST", as in
-    TensorFlow the default, or "INTEGER_ACCURATE". Bytes that are no JPEG, break off, or promise more than `max_pixels`
-    are the element's error.
+    TensorFlow the default, or "INTEGER_ACCURATE". Bytes that are not a JPEG, are truncated, or declare more than
+    `max_pixels` are the element's error.
+
+    Args:
+        contents: Bytes of an encoded image, or an array of such.
+        channels: Number of color channels; 0 keeps those of the file.
+        ratio: Factor, 1, 2, 4 or 8, by which the image is made smaller while it is decoded.
+        fancy_upscaling: Whether to interpolate color channels when enlarging them.
+        try_recover_truncated: Whether to accept a file that ends early.
+        dct_method: "INTEGER_FAST", "INTEGER_ACCURATE", or "" for the default.
+        max_pixels: Largest number of pixels to accept in one image; None accepts any.
 
     >>> hr.image.decode_jpeg(hr.image.encode_jpeg(np.full((4, 6, 3), 200, np.uint8)))[0, 0]
     array([200, 200, 200], dtype=uint8)
@@ -68,7 +77,7 @@ def decode_jpeg_column(
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> Column:
-    """The block form of `decode_jpeg`."""
+    """Return the block form of `decode_jpeg`."""
     if channels not in (0, 1, 3):
         raise ValueError(f"a JPEG is decoded to channels=0 (as stored), 1 or 3, not {channels}")
     if ratio not in RATIOS:
@@ -76,7 +85,7 @@ def decode_jpeg_column(
     if dct_method not in FAST_DCT:
         raise ValueError(f'dct_method is "", "INTEGER_FAST" or "INTEGER_ACCURATE", not {dct_method!r}')
     values, offsets = parts(rows)
-    headers = read_headers(values, offsets, max_pixels, JPEG)
+    headers = read_headers(values, offsets, max_pixels, JPEG, may_break_off=try_recover_truncated)
     decoder = JpegDecoder(
         fast_dct=FAST_DCT[dct_method], fast_upsampling=not fancy_upscaling, recover=try_recover_truncated
     )
@@ -90,7 +99,13 @@ def decode_jpeg_column(
 def decode_png(
     contents: Any, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
 ) -> NDArray[Any]:
-    """The pixels of a PNG, height × width × channels: as many as are stored, or 1, 2, 3 or 4; in uint8 or uint16.
+    """Decode a PNG to height × width × channels: as many as are stored, or 1, 2, 3 or 4; in uint8 or uint16.
+
+    Args:
+        contents: Bytes of an encoded image, or an array of such.
+        channels: Number of color channels; 0 keeps those of the file.
+        dtype: Data type of the pixels.
+        max_pixels: Largest number of pixels to accept in one image; None accepts any.
 
     >>> hr.image.decode_png(hr.image.encode_png(np.full((4, 6, 1), 200, np.uint8))).shape
     (4, 6, 1)
@@ -102,7 +117,7 @@ def decode_png(
 def decode_png_column(
     rows: pa.LargeBinaryArray, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
 ) -> Column:
-    """The block form of `decode_png`."""
+    """Return the block form of `decode_png`."""
     return _decode_column(rows, channels, numpy_dtype(dtype), max_pixels, PNG, (np.uint8, np.uint16))
 
 
@@ -119,11 +134,19 @@ def decode_image(
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[Any]:
-    """The pixels of a JPEG, PNG, WebP, BMP or the first frame of a GIF, told apart by their first bytes.
+    """Decode a JPEG, PNG, WebP, BMP or the first frame of a GIF, recognized by their first bytes.
 
-    There are no animations here: `expand_animations=True` is an error.
+    Animations are not supported: `expand_animations=True` is an error.
 
     In float32, colours are numbers from 0 to 1.
+
+    Args:
+        contents: Bytes of an encoded image, or an array of such.
+        channels: Number of color channels; 0 keeps those of the file.
+        dtype: Data type of the pixels.
+        name: Accepted for compatibility with tf.image.
+        expand_animations: Accepted for compatibility; only the first frame of an animation is returned.
+        max_pixels: Largest number of pixels to accept in one image; None accepts any.
 
     >>> hr.image.decode_image(hr.image.encode_png(np.full((4, 6, 3), 255, np.uint8)), dtype=np.float32)[0, 0]
     array([1., 1., 1.], dtype=float32)
@@ -142,7 +165,7 @@ def decode_image_column(
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> Column:
-    """The block form of `decode_image`."""
+    """Return the block form of `decode_image`."""
     if expand_animations:
         raise ValueError("decode_image gives the first frame of an animation: leave out expand_animations=True")
     return _decode_column(rows, channels or 0, numpy_dtype(dtype), max_pixels, None, (np.uint8, np.uint16, np.float32))

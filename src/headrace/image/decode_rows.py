@@ -1,4 +1,4 @@
-"""Images whose headers have been read, by the kernel or library for their kind."""
+"""Decode images whose headers were read, by the kernel or library for their format."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import Bytes, Offsets, parts
 from headrace.columns import Column, column_of
+from headrace.columns.arrow_text import Bytes, Offsets, parts
 from headrace.errors import ParseError
+from headrace.image.bmp import check_bmp
 from headrace.image.channels import with_channels, with_depth
-from headrace.image.codecs import GIF, JPEG, KINDS, PNG, image_library, read_headers
+from headrace.image.clean_png import MAX_INFLATED_PER_BYTE, clean_png
+from headrace.image.codecs import BMP, GIF, JPEG, KINDS, PNG, image_library, read_headers
 from headrace.image.images import column_of_images, new_images
 from headrace.image.jpeg import JpegDecoder, smallest_scale
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 def decode_images(
     values: Bytes, offsets: Offsets, headers: NDArray[np.int64], channels: int, dtype: np.dtype[Any]
 ) -> Column:
-    """All images of a column, whose headers have been read."""
+    """Decode all images of a column, whose headers were read."""
     kinds = headers[:, 0].tolist()
     if dtype == np.uint8 and channels in (0, 1, 3) and set(kinds) == {JPEG}:
         return JpegDecoder().decode_rows(values, offsets, headers, channels)
@@ -38,17 +40,13 @@ def decode_images(
     return column_of(made) if made else np.empty((0, 0, 0, channels or 1), dtype)
 
 
-MOST_INFLATED = 1032
-"""No byte of a PNG's packed pixels can stand for more bytes than so many."""
-
-
 def _decode_pngs(values: Bytes, offsets: Offsets, headers: NDArray[np.int64], channels: int) -> Column:
-    """All by a kernel; those that are rarer or damaged by a library, which knows what can be made of them."""
+    """Decode all by a kernel; those that are rarer or damaged by a library, which knows what can be made of them."""
     shapes = headers[:, 1:4].copy()
     if channels:
         shapes[:, 2] = channels
     # memory is taken for pixels that can be there
-    shapes[headers[:, 1:3].prod(1, dtype=np.float64) > np.diff(offsets) * MOST_INFLATED] = (0, 0, 1)
+    shapes[headers[:, 1:3].prod(1, dtype=np.float64) > np.diff(offsets) * MAX_INFLATED_PER_BYTE] = (0, 0, 1)
     data, starts = new_images(shapes, np.uint8)
     made = np.zeros(len(shapes), np.bool_)
     _native.decode_pngs(values, offsets, shapes, starts, data, made)
@@ -67,7 +65,7 @@ def _decode_pngs(values: Bytes, offsets: Offsets, headers: NDArray[np.int64], ch
 def decode_any(
     content: Bytes, kind: int, header: NDArray[np.int64], channels: int, dtype: np.dtype[Any], row: int
 ) -> NDArray[Any]:
-    """One image of any kind."""
+    """Return one image of any kind."""
     if kind == JPEG:
         stored = 1 if header[3] == 1 else 3
         pixels: NDArray[Any] = np.empty(
@@ -82,8 +80,12 @@ def decode_any(
 
 
 def decode_with_opencv(content: Bytes, kind: int, header: NDArray[np.int64], row: int) -> NDArray[Any]:
-    """The pixels as they are stored, colours in the order of RGB."""
+    """Return the pixels as they are stored, colours in the order of RGB."""
     cv2 = image_library("cv2")
+    if kind == PNG:
+        content = clean_png(content, row)
+    if kind == BMP:
+        check_bmp(content, row)
     try:
         made = cv2.imdecode(content, cv2.IMREAD_COLOR_RGB if kind == GIF else cv2.IMREAD_UNCHANGED)
     except cv2.error as error:
@@ -102,7 +104,7 @@ def decode_with_opencv(content: Bytes, kind: int, header: NDArray[np.int64], row
 def decode_for_size(
     rows: pa.LargeBinaryArray, size: tuple[int, int] | None, channels: int, max_pixels: int | None
 ) -> Iterator[NDArray[np.uint8]]:
-    """Each image in turn, to be used before the next is asked for; a JPEG at a scale that covers the `size`."""
+    """Yield each image in turn, to be used before the next is requested; a JPEG at a scale that covers the `size`."""
     values, offsets = parts(rows)
     headers = read_headers(values, offsets, max_pixels)
     jpeg = JpegDecoder() if (headers[:, 0] == JPEG).any() else None

@@ -18,7 +18,7 @@ from headrace.plan.spec import TensorSpec
 
 
 def cut_images(images: Images, cuts: NDArray[np.int64]) -> Column:
-    """Of each image what lies from (top, left) on, height × width, mirrored where a fifth number says so."""
+    """Crop each image to height × width from (top, left) on, mirrored if a fifth number is set."""
     shapes = np.hstack([cuts[:, 2:4], images.shapes[:, 2:]])
     out, starts = new_images(shapes, images.dtype)
     size = images.dtype.itemsize
@@ -34,7 +34,7 @@ def _whole(images: Images, flip: Any = 0) -> NDArray[np.int64]:
 
 
 def _each_array(images: Images, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Column:
-    """What a function of arrays (…, height, width, channels) makes of the images."""
+    """Return what a function of arrays (…, height, width, channels) makes of the images."""
     dense = images.dense()
     if dense is not None:
         made = np.ascontiguousarray(change(dense))
@@ -46,7 +46,10 @@ def _each_array(images: Images, change: Callable[[NDArray[Any]], NDArray[Any]]) 
 
 @image_operation(lambda images: cut_images(images, _whole(images, 1)))
 def flip_left_right(image: Any) -> Any:
-    """The image as in a mirror.
+    """Return the image as in a mirror.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
 
     >>> hr.image.flip_left_right(np.arange(3).reshape(1, 3, 1)).ravel()
     array([2, 1, 0])
@@ -55,7 +58,10 @@ def flip_left_right(image: Any) -> Any:
 
 @image_operation(lambda images: _each_array(images, lambda x: x[..., ::-1, :, :]))
 def flip_up_down(image: Any) -> Any:
-    """The image upside down.
+    """Return the image upside down.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
 
     >>> hr.image.flip_up_down(np.arange(3).reshape(3, 1, 1)).ravel()
     array([2, 1, 0])
@@ -72,7 +78,7 @@ def _flip_rows(images: Images, flag: Any, upside_down: bool) -> Column:
 
 @image_operation(_flip_rows, lambda shape, dtype, **_: (shape, dtype), each=("flag",))
 def flip_if(image: Any, flag: Any, upside_down: bool = False) -> Any:
-    """The image in a mirror, or upside down, where the flag is true."""
+    """Mirror the image, or turn it upside down, if the flag is true."""
 
 
 @image_operation(
@@ -80,7 +86,11 @@ def flip_if(image: Any, flag: Any, upside_down: bool = False) -> Any:
     lambda shape, dtype, k: ((shape[1], shape[0], shape[2]) if k % 2 else shape, dtype),
 )
 def rot90(image: Any, k: int = 1) -> Any:
-    """The image turned by `k` quarters, against the clock.
+    """Return the image turned by `k` quarters, against the clock.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        k: Number of quarter turns, counter-clockwise.
 
     >>> hr.image.rot90(np.arange(2).reshape(1, 2, 1))[..., 0]
     array([[1],
@@ -93,7 +103,10 @@ def rot90(image: Any, k: int = 1) -> Any:
     lambda shape, dtype: ((shape[1], shape[0], shape[2]), dtype),
 )
 def transpose(image: Any) -> Any:
-    """Rows as columns.
+    """Return rows as columns.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
 
     >>> hr.image.transpose(np.arange(2).reshape(1, 2, 1))[..., 0]
     array([[0],
@@ -103,7 +116,7 @@ def transpose(image: Any) -> Any:
 
 def _central_cuts(shapes: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
     if not 0.0 < fraction <= 1.0:
-        raise ValueError(f"central_fraction lies above 0 and is at most 1, not {fraction}")
+        raise ValueError(f"central_fraction must be above 0 and at most 1, not {fraction}")
     sides = shapes[:, :2].astype(np.float64)
     corners = ((sides - sides * fraction) / 2).astype(np.int64)
     return np.hstack([corners, shapes[:, :2] - 2 * corners, np.zeros((len(shapes), 1), np.int64)])
@@ -120,7 +133,11 @@ def _central_shape(shape: Shape, dtype: Any, central_fraction: float) -> tuple[S
     lambda images, central_fraction: cut_images(images, _central_cuts(images.shapes, central_fraction)), _central_shape
 )
 def central_crop(image: Any, central_fraction: float) -> Any:
-    """The middle of the image: this part of its height and of its width.
+    """Return the middle of the image: this part of its height and of its width.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        central_fraction: Share of each side to keep, between 0 and 1.
 
     >>> hr.image.central_crop(np.zeros((8, 6, 3)), 0.5).shape
     (4, 4, 3)
@@ -128,7 +145,7 @@ def central_crop(image: Any, central_fraction: float) -> Any:
 
 
 def cuts_at(images: Images, tops: Any, lefts: Any, height: Any, width: Any) -> NDArray[np.int64]:
-    """The cuts of one size from these corners on; refuses what lies outside."""
+    """Return crops of one size from these corners on. Raise if one is outside of its image."""
     cuts = np.zeros((len(images), 5), np.int64)
     cuts[:, 0], cuts[:, 1], cuts[:, 2], cuts[:, 3] = tops, lefts, height, width
     outside = (cuts[:, :2] < 0) | (cuts[:, 2:4] < 1) | (cuts[:, :2] + cuts[:, 2:4] > images.shapes[:, :2])
@@ -136,7 +153,7 @@ def cuts_at(images: Images, tops: Any, lefts: Any, height: Any, width: Any) -> N
         row = int(outside.any(1).argmax())
         top, left, tall, wide, _ = cuts[row].tolist()
         sides = " × ".join(map(str, images.shapes[row, :2].tolist()))
-        raise ValueError(f"{tall} × {wide} pixels from ({top}, {left}) on do not lie within an image of {sides}")
+        raise ValueError(f"{tall} × {wide} pixels from ({top}, {left}) on are not within an image of {sides}")
     return cuts
 
 
@@ -153,7 +170,14 @@ def _box_rows(images: Images, offset_height: Any, offset_width: Any, target_heig
 def crop_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: int, target_width: int
 ) -> Any:
-    """What lies within a box of the image.
+    """Crop an image to a box.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        offset_height: Distance from the top edge in pixels.
+        offset_width: Distance from the left edge in pixels.
+        target_height: Height of the result in pixels.
+        target_width: Width of the result in pixels.
 
     >>> hr.image.crop_to_bounding_box(np.arange(9).reshape(3, 3, 1), 1, 0, 1, 2).ravel()
     array([3, 4])
@@ -178,7 +202,14 @@ def _frame_rows(images: Images, offset_height: Any, offset_width: Any, target_he
 def pad_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: int, target_width: int
 ) -> Any:
-    """The image from an offset on within zeros.
+    """Return the image from an offset on within zeros.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        offset_height: Distance from the top edge in pixels.
+        offset_width: Distance from the left edge in pixels.
+        target_height: Height of the result in pixels.
+        target_width: Width of the result in pixels.
 
     >>> hr.image.pad_to_bounding_box(np.ones((1, 1, 1), int), 0, 1, 1, 3).ravel()
     array([0, 1, 0])
@@ -201,7 +232,12 @@ def _crop_or_pad_rows(images: Images, target_height: int, target_width: int) -> 
     lambda shape, dtype, target_height, target_width: ((target_height, target_width, shape[2]), dtype),
 )
 def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Any:
-    """The image at another size without a change of its pixels: cut in the middle, or with zeros around it.
+    """Return the image at another size without a change of its pixels: cut in the middle, or with zeros around it.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        target_height: Height of the result in pixels.
+        target_width: Width of the result in pixels.
 
     >>> hr.image.resize_with_crop_or_pad(np.arange(3).reshape(1, 3, 1), 1, 1).ravel()
     array([1])
@@ -224,12 +260,18 @@ def _window_size(window: Any) -> tuple[int | None, int | None]:
     _window_rows, lambda shape, dtype, window: ((*_window_size(window), shape[2]), dtype), each=("window",)
 )
 def crop_to_window(image: Any, window: Any) -> Any:
-    """What lies within (top, left, height, width)."""
+    """Crop to (top, left, height, width)."""
 
 
 @drawn
 def decode_and_crop_jpeg(contents: Any, crop_window: Any, channels: int = 0, **how: Any) -> Any:
-    """`decode_jpeg`, and of that what lies within `crop_window`, (top, left, height, width).
+    """Decode a JPEG and crop it to `crop_window`, (top, left, height, width).
+
+    Args:
+        contents: Bytes of an encoded image, or an array of such.
+        crop_window: Top, left, height and width of the crop.
+        channels: Number of color channels; 0 keeps those of the file.
+        **how: Further options of `decode_jpeg`.
 
     >>> hr.image.decode_and_crop_jpeg(hr.image.encode_jpeg(np.zeros((9, 9, 3), np.uint8)), (1, 2, 3, 4)).shape
     (3, 4, 3)

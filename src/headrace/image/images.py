@@ -1,4 +1,4 @@
-"""Columns of images as the kernels take them: one flat array, and where each image begins in it."""
+"""Columns of images for the kernels: one flat array, and the offset of each image in it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headrace.columns.dense import pooled
 
 @dataclass(slots=True)
 class Images:
-    """Image i has the shape `shapes[i]`, height, width and channels, and begins at `starts[i]` of `data`.
+    """Images in one flat array: image i has the shape `shapes[i]` (height, width, channels) and begins at `starts[i]`.
 
-    They lie one behind the other, and nothing else does.
+    They are contiguous.
     """
 
     data: NDArray[Any]
@@ -25,7 +25,7 @@ class Images:
 
     @classmethod
     def of_column(cls, column: Column) -> Images:
-        """The rows of a column, which must be images of one dtype."""
+        """Return the rows of a column, which must be images of one dtype."""
         if isinstance(column, np.ndarray):
             if column.ndim != 4:
                 raise ValueError(f"an image has height, width and channels, not the shape {column.shape[1:]}")
@@ -54,27 +54,27 @@ class Images:
         return bool((self.shapes == self.shapes[0]).all())
 
     def rows(self) -> list[NDArray[Any]]:
-        """Each image as an array, sharing memory."""
+        """Return each image as an array, sharing memory."""
         return list(Varied(self.data, self.shapes, self.starts))
 
     def dense(self) -> NDArray[Any] | None:
-        """All as one array where they have one shape, sharing memory."""
+        """Return all images as one array if they have one shape, sharing memory."""
         return self.data.reshape(len(self), *self.shapes[0].tolist()) if len(self) and self.even else None
 
     def with_values(self, data: NDArray[Any]) -> Column:
-        """A column of images of these shapes with other values, in the same places."""
+        """Return a column of images of these shapes with other values, in the same places."""
         return column_of_images(data, self.shapes)
 
 
 def column_of_images(data: NDArray[Any], shapes: NDArray[np.int64]) -> NDArray[Any] | Varied:
-    """Images that lie one behind the other: dense where all have one shape, of varied shapes where not."""
+    """Return contiguous images as a column: dense if all have one shape, else varied."""
     if len(shapes) and (shapes == shapes[0]).all():
         return data.reshape(len(shapes), *shapes[0].tolist())
     return Varied(data, shapes)
 
 
 def new_images(shapes: NDArray[np.int64], dtype: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Memory for images of these shapes, one behind the other, and where each begins."""
+    """Allocate contiguous memory for images of these shapes, and return the offset of each."""
     sizes = shapes.prod(1)
     return pooled(int(sizes.sum()), dtype), np.cumsum(sizes) - sizes
 

@@ -1,4 +1,4 @@
-"""JPEGs by simplejpeg, into memory that is there; of four colours by OpenCV."""
+"""JPEGs by simplejpeg, into memory that is there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.arrow_text import Bytes, Offsets
 from headrace.columns import Column, Varied
+from headrace.columns.arrow_text import Bytes, Offsets
 from headrace.columns.dense import pooled
 from headrace.errors import ParseError
 from headrace.image.codecs import image_library
@@ -27,7 +27,7 @@ class JpegDecoder:
     def decode_rows(
         self, values: Bytes, offsets: Offsets, headers: NDArray[np.int64], channels: int = 0, ratio: int = 1
     ) -> Column:
-        """All of a column, whose headers have been read, into one array."""
+        """Decode all of a column, whose headers were read, into one array."""
         sizes = [
             (-(-height // ratio), -(-width // ratio), channels or (1 if stored == 1 else 3))
             for _, height, width, stored, _ in headers.tolist()
@@ -60,17 +60,21 @@ class JpegDecoder:
         }
         if scaled:
             how |= {"min_height": height, "min_width": width}
-        try:
-            made = self._library.decode_jpeg(content, **how)
-        except ValueError as error:
-            made = self._decode_with_flaws(content, how, error, row)
+        made = self._decode(content, how, row)
         if made.shape[:2] != (height, width):
             raise ParseError(
                 f"a JPEG that says {height} × {width} and has {made.shape[0]} × {made.shape[1]} pixels", row
             )
 
+    def _decode(self, content: Bytes, how: dict[str, Any], row: int) -> NDArray[np.uint8]:
+        try:
+            made: NDArray[np.uint8] = self._library.decode_jpeg(content, **how)
+        except ValueError as error:
+            return self._decode_with_flaws(content, how, error, row)
+        return made
+
     def _decode_with_flaws(self, content: Bytes, how: dict[str, Any], error: ValueError, row: int) -> NDArray[np.uint8]:
-        """What the library calls an error and a reader may pass over: anything but pixels that are missing."""
+        """Return what the library calls an error and a reader may skip: anything but pixels that are missing."""
         if not self._recover and ("remature end" in str(error) or not _ends(content)):
             raise ParseError(f"a JPEG that is damaged or breaks off: {error}", row) from None
         try:
@@ -79,26 +83,33 @@ class JpegDecoder:
         except ValueError as worse:
             raise ParseError(f"a JPEG that is damaged: {worse}", row) from None
 
-    @staticmethod
-    def _decode_cmyk(content: Bytes, into: NDArray[np.uint8], row: int) -> None:
-        cv2 = image_library("cv2")
+    def _decode_cmyk(self, content: Bytes, into: NDArray[np.uint8], row: int) -> None:
+        """Decode a JPEG of four colours, which stores them inverted, to the pixels that OpenCV gives."""
         height, width, channels = into.shape
-        flag = cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR_RGB
-        made = cv2.imdecode(content, flag | cv2.IMREAD_IGNORE_ORIENTATION)
-        if made is None:
-            raise ParseError("a JPEG of four colours that is damaged", row)
+        stored = self._decode(content, {"colorspace": "CMYK", "fastdct": False}, row)
+        key = stored[:, :, 3:].astype(np.int32)
+        made: NDArray[Any] = key - ((255 - stored[:, :, :3].astype(np.int32)) * key >> 8)
+        if channels == 1:
+            made = (made @ GREY_WEIGHTS + (1 << GREY_BITS - 1)) >> GREY_BITS
+        made = made.astype(np.uint8)
         if made.shape[:2] != (height, width):
+            cv2 = image_library("cv2")
             made = cv2.resize(made, (width, height), interpolation=cv2.INTER_AREA)
         into[...] = made.reshape(into.shape)
 
 
+GREY_BITS = 14
+GREY_WEIGHTS = np.array([4899, 9617, 1868], np.int32)
+"""Those of red, green and blue in grey, as OpenCV has them."""
+
+
 def _ends(content: Bytes) -> bool:
-    """Whether the marker of the end is among the last bytes."""
+    """Return whether the marker of the end is among the last bytes."""
     return b"\xff\xd9" in content[-64:].tobytes()
 
 
 def smallest_scale(height: int, width: int, least_height: int, least_width: int) -> tuple[int, int]:
-    """The size at the smallest of the scales 1/8, 1/4 and 1/2 that is no smaller than this each way, or the whole.
+    """Return the size at the smallest of the scales 1/8, 1/4 and 1/2 that covers this size, or the full size.
 
     Of others the transform takes longer than at the whole size.
     """

@@ -8,14 +8,14 @@ import numpy as np
 
 from headrace.columns import Column, values
 from headrace.errors import ParseError
+from headrace.formats.shared.files import read_all
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.decode import decode_image_column
 from headrace.image.resize import decode_and_resize_column, two_sizes
 from headrace.io.binary import bytes_column
 from headrace.plan.spec import TensorSpec
-from headrace.records.files import read_all
-from headrace.records.redact import show_path
-from headrace.records.transport import ALONE
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE
 from headrace.trace.operation import traced_operation
 
 
@@ -42,7 +42,15 @@ def load_image(
     max_pixels: int | None = MAX_PIXELS,
     storage_options: Any = None,
 ) -> Any:
-    """The pixels of an image file; of a `size`, in float32.
+    """Return the pixels of an image file; of a `size`, in float32.
+
+    Args:
+        path: Path or URL of the image.
+        size: Height and width to resize to. Default: the image's own.
+        channels: Number of color channels; 0 keeps those of the file.
+        fast: Whether JPEG files may be decoded at a reduced scale, which changes pixels slightly.
+        max_pixels: Largest number of pixels to accept in one image; None accepts any.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
 
     >>> (folder / "a.png").write_bytes(hr.image.encode_png(np.zeros((4, 6, 3), np.uint8))) > 0
     True
@@ -64,7 +72,7 @@ def load_image_column(
     max_pixels: int | None = MAX_PIXELS,
     storage_options: Any = None,
 ) -> Column:
-    """The block form of `load_image`."""
+    """Return the block form of `load_image`."""
     names = [str(path) for path in values(paths)]
     via = ALONE.using(storage_options)
     rows = bytes_column([read_all(name, via) for name in names])

@@ -1,4 +1,4 @@
-"""What is told of images, not made of them: formats, sizes, how alike two are."""
+"""Measures of images: formats, sizes, similarity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.arrow_text import parts
+from headrace.columns.arrow_text import parts
 from headrace.image.codecs import JPEG, read_headers
 from headrace.io.binary import bytes_column, one_record
 from headrace.plan.dtypes import numpy_dtype
@@ -29,6 +29,10 @@ class ResizeMethod:
 def extract_jpeg_shape(contents: Any, output_type: DTypeLike = np.int32) -> NDArray[Any]:
     """Return height, width and channels of a JPEG, read from its header alone.
 
+    Args:
+        contents: Bytes of an encoded image, or an array of such.
+        output_type: Data type of the result.
+
     >>> hr.image.extract_jpeg_shape(hr.image.encode_jpeg(np.zeros((4, 6, 3), np.uint8)))
     array([4, 6, 3], dtype=int32)
     """
@@ -39,6 +43,9 @@ def extract_jpeg_shape(contents: Any, output_type: DTypeLike = np.int32) -> NDAr
 
 def is_jpeg(contents: Any) -> np.bool_:
     """Return whether bytes begin as a JPEG does.
+
+    Args:
+        contents: Bytes of an encoded image, or an array of such.
 
     >>> hr.image.is_jpeg(b"GIF89a")
     np.False_
@@ -72,7 +79,7 @@ def ssim(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Any:
-    """Return the structural similarity of two images, or batches of them, as float32: 1 where they are the same.
+    """Return the structural similarity of two images, or batches of them, as float32: 1 if they are equal.
 
     Args:
         img1: An image or a batch.

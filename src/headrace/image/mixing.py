@@ -14,27 +14,27 @@ from headrace.image.operation import drawn
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
 
-POINTS = 4096
+BETA_TABLE_POINTS = 4096
 
 
 @lru_cache(maxsize=32)
 def _beta_table(alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of the symmetric beta distribution, at points of its lower half: what part lies below, and the points."""
+    """Tabulate the lower half of the symmetric beta distribution: cumulative probabilities, and points."""
     if not alpha > 0:
         raise ValueError(f"alpha is positive, not {alpha}")
     if alpha < 1:
-        steps = np.linspace(0, 0.5**alpha, POINTS)  # of x ** alpha, in which the density has no pole
+        steps = np.linspace(0, 0.5**alpha, BETA_TABLE_POINTS)  # of x ** alpha, in which the density has no pole
         points = steps ** (1 / alpha)
         density = (1 - points) ** (alpha - 1)
     else:
-        steps = points = np.linspace(0, 0.5, POINTS)
+        steps = points = np.linspace(0, 0.5, BETA_TABLE_POINTS)
         density = (points * (1 - points)) ** (alpha - 1)
     below = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(steps))])
     return below / below[-1] / 2, points
 
 
 def beta_of_uniform(draw: float, alpha: float) -> float:
-    """The number below which the symmetric beta distribution has `draw` of its mass, to four digits."""
+    """Return the number below which the symmetric beta distribution has `draw` of its mass, to four digits."""
     below, points = _beta_table(alpha)
     low = float(np.interp(min(draw, 1 - draw), below, points))
     return low if draw <= 0.5 else 1 - low
@@ -45,7 +45,7 @@ def _one_hot(labels: NDArray[Any], classes: int | None) -> NDArray[np.float32]:
         if classes is None:
             raise ValueError("labels that are numbers need num_classes")
         if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
-            raise ValueError(f"a label lies outside of num_classes={classes}")
+            raise ValueError(f"a label is outside of num_classes={classes}")
         return np.asarray(np.eye(classes, dtype=np.float32)[labels])
     if labels.ndim != 2:
         raise ValueError(f"labels are numbers, or a row of probabilities for each image, not of shape {labels.shape}")
@@ -98,7 +98,7 @@ def _mixed_spec(images: Any, labels: Any, draws: Any, alpha: float, num_classes:
 
 
 def _each_batch(mix: Any) -> Any:
-    """The block form: a block is of few batches, each mixed by itself."""
+    """Return the block form: a block has few batches, each mixed by itself."""
 
     def block(_images: Any, _labels: Any, _draws: Any, alpha: float, num_classes: int | None) -> Any:
         def run(*columns: Column) -> tuple[Column, Column]:
@@ -113,21 +113,28 @@ def _each_batch(mix: Any) -> Any:
 
 @traced_operation(spec=lambda *args: _mixed_spec(*args, floats=True), block=_each_batch(_mixup))
 def mixup_by_draw(images: Any, labels: Any, draw: Any, alpha: float, num_classes: int | None) -> Any:
-    """Images and labels mixed as a number from 0 to 1 decides."""
+    """Return images and labels mixed as a number from 0 to 1 decides."""
     return _mixup(images, labels, draw, alpha, num_classes)
 
 
 @traced_operation(spec=lambda *args: _mixed_spec(*args, floats=False), block=_each_batch(_cutmix))
 def cutmix_by_draws(images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> Any:
-    """Images and labels mixed as three numbers from 0 to 1 decide."""
+    """Return images and labels mixed as three numbers from 0 to 1 decide."""
     return _cutmix(images, labels, draws, alpha, num_classes)
 
 
 @drawn
 def mixup(images: Any, labels: Any, rng: Any, alpha: float = 1.0, num_classes: int | None = None) -> Any:
-    """A batch with each image mixed with the one before it, labels alike, in shares drawn from Beta(alpha, alpha).
+    """Mix each image of a batch with the one before it, and their labels, in shares drawn from Beta(alpha, alpha).
 
     Labels are a row of probabilities for each image, or numbers with `num_classes`.
+
+    Args:
+        images: One image (height, width, channels) or a batch of images.
+        labels: Labels of the images: integers or one-hot rows.
+        rng: Random generator that `random_map` passes to its function.
+        alpha: Parameter of the Beta distribution that the proportion is drawn from.
+        num_classes: Number of classes, if labels are integers.
 
     >>> images, labels = hr.image.mixup(np.ones((2, 4, 4, 3)), np.eye(2), np.random.default_rng(0))
     >>> images.dtype, labels.sum(1)
@@ -138,9 +145,16 @@ def mixup(images: Any, labels: Any, rng: Any, alpha: float = 1.0, num_classes: i
 
 @drawn
 def cutmix(images: Any, labels: Any, rng: Any, alpha: float = 1.0, num_classes: int | None = None) -> Any:
-    """A batch in each image of which a box, the same in all, is from the one before it; labels by the box's share.
+    """Replace a box in each image of a batch by that of the image before it; labels are mixed by the box's share.
 
     Labels are a row of probabilities for each image, or numbers with `num_classes`.
+
+    Args:
+        images: One image (height, width, channels) or a batch of images.
+        labels: Labels of the images: integers or one-hot rows.
+        rng: Random generator that `random_map` passes to its function.
+        alpha: Parameter of the Beta distribution that the proportion is drawn from.
+        num_classes: Number of classes, if labels are integers.
 
     >>> images, labels = hr.image.cutmix(np.ones((2, 4, 4, 3)), np.eye(2), np.random.default_rng(0))
     >>> images.shape, labels.sum(1)

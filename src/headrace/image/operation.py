@@ -1,4 +1,4 @@
-"""Functions of images, and of whole columns of them: one kernel for both."""
+"""Functions of images and of whole columns of images: one kernel for both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shape = tuple[int | None, int | None, int | None]
 
 
 class Each:
-    """An argument that every row has its own of."""
+    """An argument with one value per row."""
 
     __slots__ = ("rows",)
 
@@ -30,7 +30,7 @@ class Each:
 
 
 def each_row(argument: Any, count: int, dtype: Any = np.float64) -> NDArray[Any]:
-    """An argument for every row: its own, or the one that all share."""
+    """Return an argument for every row: its own, or the one that all share."""
     if isinstance(argument, Each):
         return np.ascontiguousarray(argument.rows, dtype)
     value = np.asarray(argument, dtype)
@@ -127,6 +127,6 @@ def _has_spec(tree: Any) -> bool:
 
 
 def drawn(fn: F) -> F:
-    """A function of an image and a generator, made of draws and of operations: it is traced as what it calls."""
+    """Return a function of an image and a generator, made of draws and of operations: it is traced as what it calls."""
     fn._headrace_operation = True  # type: ignore[attr-defined]
     return fn

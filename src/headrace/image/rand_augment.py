@@ -1,4 +1,4 @@
-"""RandAugment: a few changes out of fourteen, all of one strength."""
+"""RandAugment: a few of fourteen changes, all of one strength."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BINS = 31
 
 
 def _warp(image: Pixels, matrix: list[list[float]], fill: int) -> Pixels:
-    """Each pixel from where the matrix, which maps places of the result to those of the image, has it; nearest."""
+    """Warp by nearest neighbor: the matrix maps positions of the result to those of the image."""
     cv2 = image_library("cv2")
     height, width, channels = image.shape
     how = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
@@ -72,7 +72,7 @@ def _sharpness(image: Pixels, factor: float, _: int) -> Pixels:
 
 
 def _stretch(image: Pixels, *_: Any) -> Pixels:
-    """Each channel from its least and its largest value to 0 and 255."""
+    """Return each channel from its least and its largest value to 0 and 255."""
     low, high = image.min((0, 1)).astype(np.float32), image.max((0, 1)).astype(np.float32)
     scale = np.divide(np.float32(255), high - low, out=np.ones_like(low), where=high > low)
     made = (image - np.where(high > low, low, 0)) * scale
@@ -80,7 +80,7 @@ def _stretch(image: Pixels, *_: Any) -> Pixels:
 
 
 def _equalize(image: Pixels, *_: Any) -> Pixels:
-    """Each channel with its values spread evenly."""
+    """Return each channel with its values spread evenly."""
     made = image.copy()
     for channel in range(image.shape[2]):
         counts = np.bincount(image[:, :, channel].ravel(), minlength=256)
@@ -109,7 +109,7 @@ CHANGES: list[tuple[Change, Callable[[float, int, int], float], bool]] = [
     (_stretch, lambda *_: 0.0, False),
     (_equalize, lambda *_: 0.0, False),
 ]
-"""What may be done, how much of it for a strength from 0 to 1, height and width, and whether it may be the other way.
+"""The changes: function, amount for a strength from 0 to 1, height and width, and whether it may be negated.
 
 In turn: nothing, sheared along x and y, moved along x and y, turned, brightness, colour, contrast, sharpness,
 fewer bits, bright values inverted, contrast stretched, values spread evenly.
@@ -128,7 +128,7 @@ def _augment_rows(images: Images, draws: Any, magnitude: int, fill: int) -> Colu
     if images.dtype != np.uint8:
         raise TypeError(f"rand_augment works on uint8, not {images.dtype}: use it before images become floats")
     if not 0 <= magnitude < BINS:
-        raise ValueError(f"magnitude lies between 0 and {BINS - 1}, not {magnitude}")
+        raise ValueError(f"magnitude must be between 0 and {BINS - 1}, not {magnitude}")
     numbers = each_row(draws, len(images))
     out = pooled(len(images.data), np.uint8)
     for row, start, own in zip(images.rows(), images.starts.tolist(), numbers, strict=True):
@@ -138,14 +138,22 @@ def _augment_rows(images: Images, draws: Any, magnitude: int, fill: int) -> Colu
 
 @image_operation(_augment_rows, lambda *known, **_: known, each=("draws",))
 def augment_by_draws(image: Any, draws: Any, magnitude: int, fill: int) -> Any:
-    """An image changed as pairs of numbers from 0 to 1 decide."""
+    """Return an image changed as pairs of numbers from 0 to 1 decide."""
 
 
 @drawn
 def rand_augment(image: Any, rng: Any, num_ops: int = 2, magnitude: int = 9, fill: int = 0) -> Any:
-    """The image after `num_ops` changes, chosen out of fourteen, of a strength from 0 to 30, as RandAugment has them.
+    """Return the image after `num_ops` changes, chosen out of fourteen, of a strength from 0 to 30, as RandAugment has
+    them.
 
     Images are uint8. What comes in from outside of the image is `fill`.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        rng: Random generator that `random_map` passes to its function.
+        num_ops: Number of changes to apply.
+        magnitude: Strength of the changes.
+        fill: Value of pixels outside of the image.
 
     >>> hr.image.rand_augment(np.zeros((8, 8, 3), np.uint8), np.random.default_rng(0)).shape
     (8, 8, 3)

@@ -18,7 +18,12 @@ from headrace.image.resize import resize_images, two_sizes
 
 @drawn
 def random_flip_left_right(image: Any, rng: Any, p: float = 0.5) -> Any:
-    """The image as in a mirror, with probability `p`.
+    """Return the image as in a mirror, with probability `p`.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        rng: Random generator that `random_map` passes to its function.
+        p: Probability of the change.
 
     >>> ds = hr.Dataset.from_tensor_slices(np.zeros((4, 2, 2, 3))).random_map(hr.image.random_flip_left_right, seed=1)
     >>> ds.element_spec
@@ -29,7 +34,12 @@ def random_flip_left_right(image: Any, rng: Any, p: float = 0.5) -> Any:
 
 @drawn
 def random_flip_up_down(image: Any, rng: Any, p: float = 0.5) -> Any:
-    """The image upside down, with probability `p`.
+    """Return the image upside down, with probability `p`.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        rng: Random generator that `random_map` passes to its function.
+        p: Probability of the change.
 
     >>> hr.image.random_flip_up_down(np.arange(2).reshape(2, 1, 1), np.random.default_rng(0), p=1.0).ravel()
     array([1, 0])
@@ -52,12 +62,17 @@ def _crop_rows(images: Images, size: Any, draws: Any) -> Column:
 
 @image_operation(_crop_rows, lambda shape, dtype, size, **_: ((*two_sizes(size[:2]), shape[2]), dtype), each=("draws",))
 def crop_by_draws(image: Any, size: Any, draws: Any) -> Any:
-    """A crop whose place two numbers from 0 to 1 decide."""
+    """Crop at a position that two numbers from 0 to 1 determine."""
 
 
 @drawn
 def random_crop(image: Any, size: Any, rng: Any) -> Any:
-    """A part of the image, (height, width) large, from anywhere in it.
+    """Crop a random part of size (height, width) from the image.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        size: Shape of the result.
+        rng: Random generator that `random_map` passes to its function.
 
     >>> hr.image.random_crop(np.zeros((5, 5, 3)), (2, 3), np.random.default_rng(0)).shape
     (2, 3, 3)
@@ -65,7 +80,7 @@ def random_crop(image: Any, size: Any, rng: Any) -> Any:
     return crop_by_draws(image, size, rng.random(2))
 
 
-TRIES = 10
+MAX_CROP_TRIES = 10
 
 
 def _resized_crop_rows(
@@ -107,7 +122,7 @@ def _window(height: int, width: int, draws: NDArray[np.float64], scale: Any, rat
 def resized_crop_by_draws(
     image: Any, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool
 ) -> Any:
-    """A crop whose size and place numbers from 0 to 1 decide, at one size."""
+    """Crop with a size and position that numbers from 0 to 1 determine, and resize."""
 
 
 @drawn
@@ -120,17 +135,33 @@ def random_resized_crop(
     method: str = "bilinear",
     antialias: bool = False,
 ) -> Any:
-    """A part of the image at one size: of its area as much as `scale` says, with sides in a ratio as `ratio` says.
+    """Crop a random part with an area in `scale` and an aspect ratio in `ratio`, and resize it.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        size: Target height and width.
+        rng: Random generator that `random_map` passes to its function.
+        scale: Smallest and largest share of the area.
+        ratio: Smallest and largest aspect ratio.
+        method: Interpolation, one of `hr.image.ResizeMethod`.
+        antialias: Whether to smooth when the image is made smaller.
 
     >>> hr.image.random_resized_crop(np.zeros((50, 80, 3)), (8, 8), np.random.default_rng(0)).shape
     (8, 8, 3)
     """
-    return resized_crop_by_draws(image, size, rng.random((TRIES, 4)), tuple(scale), tuple(ratio), method, antialias)
+    return resized_crop_by_draws(
+        image, size, rng.random((MAX_CROP_TRIES, 4)), tuple(scale), tuple(ratio), method, antialias
+    )
 
 
 @drawn
 def random_brightness(image: Any, max_delta: float, rng: Any) -> Any:
     """`adjust_brightness` by something between -max_delta and max_delta.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        max_delta: Largest change, in both directions.
+        rng: Random generator that `random_map` passes to its function.
 
     >>> hr.image.random_brightness(np.full((1, 1, 3), 0.5, np.float32), 0.0, np.random.default_rng(0)).ravel()
     array([0.5, 0.5, 0.5], dtype=float32)
@@ -144,6 +175,12 @@ def random_brightness(image: Any, max_delta: float, rng: Any) -> Any:
 def random_contrast(image: Any, lower: float, upper: float, rng: Any) -> Any:
     """`adjust_contrast` by a factor between `lower` and `upper`.
 
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        lower: Lower bound of the random factor.
+        upper: Upper bound of the random factor.
+        rng: Random generator that `random_map` passes to its function.
+
     >>> hr.image.random_contrast(np.full((1, 2, 1), 7, np.uint8), 0.5, 2.0, np.random.default_rng(0)).ravel()
     array([7, 7], dtype=uint8)
     """
@@ -153,6 +190,12 @@ def random_contrast(image: Any, lower: float, upper: float, rng: Any) -> Any:
 @drawn
 def random_saturation(image: Any, lower: float, upper: float, rng: Any) -> Any:
     """`adjust_saturation` by a factor between `lower` and `upper`.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        lower: Lower bound of the random factor.
+        upper: Upper bound of the random factor.
+        rng: Random generator that `random_map` passes to its function.
 
     >>> hr.image.random_saturation(np.full((1, 1, 3), 7, np.uint8), 0.5, 2.0, np.random.default_rng(0)).ravel()
     array([7, 7, 7], dtype=uint8)
@@ -164,15 +207,20 @@ def random_saturation(image: Any, lower: float, upper: float, rng: Any) -> Any:
 def random_hue(image: Any, max_delta: float, rng: Any) -> Any:
     """`adjust_hue` by something between -max_delta and max_delta of a turn, which is at most 0.5.
 
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        max_delta: Largest change, in both directions.
+        rng: Random generator that `random_map` passes to its function.
+
     >>> hr.image.random_hue(np.full((1, 1, 3), 7, np.uint8), 0.5, np.random.default_rng(0)).ravel()
     array([7, 7, 7], dtype=uint8)
     """
     if not 0 <= max_delta <= 0.5:
-        raise ValueError(f"max_delta lies between 0 and 0.5, not {max_delta}")
+        raise ValueError(f"max_delta must be between 0 and 0.5, not {max_delta}")
     return adjust_hue(image, rng.uniform(-max_delta, max_delta))
 
 
 def _between(lower: float, upper: float, rng: Any) -> Any:
     if not 0 <= lower <= upper:
-        raise ValueError(f"a factor lies between lower and upper, from 0 on, not between {lower} and {upper}")
+        raise ValueError(f"factors need 0 <= lower <= upper, not {lower} and {upper}")
     return rng.uniform(lower, upper)

@@ -21,7 +21,7 @@ class Taps(NamedTuple):
 
 @lru_cache(maxsize=512)
 def taps(method: str, size: int, wanted: int, antialias: bool) -> Taps:
-    """Of `size` pixels, for `wanted`."""
+    """Return the taps from `size` to `wanted` pixels."""
     if method == "area":
         return _area(size, wanted)
     if method == "bicubic" and not antialias:
@@ -31,7 +31,9 @@ def taps(method: str, size: int, wanted: int, antialias: bool) -> Taps:
 
 
 def _smooth(size: int, wanted: int, radius: float, kernel: Callable[[Float], Float], *, antialias: bool) -> Taps:
-    """By a kernel around the middle of each pixel, as wide as a pixel of the smaller image where `antialias`."""
+    """Return taps of a kernel around the center of each pixel, as wide as a pixel of the smaller image if
+    `antialias`.
+    """
     scale = np.float32(np.float32(wanted) / np.float32(size))
     inverse = np.float32(1) / scale
     width = max(inverse, np.float32(1)) if antialias else np.float32(1)
@@ -47,16 +49,16 @@ def _smooth(size: int, wanted: int, radius: float, kernel: Callable[[Float], Flo
     return Taps(starts, np.divide(weights, sums, out=np.zeros_like(weights), where=np.abs(sums) > 1e-30))
 
 
-TABLE = 1024
-"""The cubic kernel is read from a table of so many steps, as TensorFlow's is."""
+CUBIC_TABLE_STEPS = 1024
+"""The cubic kernel is read from a table of this many steps, like TensorFlow's."""
 
 
 def _cubic(size: int, wanted: int) -> Taps:
     scale = np.float32(np.float32(size) / np.float32(wanted))
     at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
     below = np.floor(at).astype(np.int64)
-    step = np.rint((at - below.astype(np.float32)) * np.float32(TABLE)).astype(np.float64)
-    near, far = step / TABLE, 1 - step / TABLE
+    step = np.rint((at - below.astype(np.float32)) * np.float32(CUBIC_TABLE_STEPS)).astype(np.float64)
+    near, far = step / CUBIC_TABLE_STEPS, 1 - step / CUBIC_TABLE_STEPS
     weights = np.stack([_keys(1 + near), _keys(near), _keys(far), _keys(1 + far)], 1).astype(np.float32)
     places = below[:, None] - 1 + np.arange(4)
     weights[(places < 0) | (places >= size)] = 0

@@ -41,7 +41,7 @@ def fitting_sizes(shapes: NDArray[np.int64], height: int, width: int) -> NDArray
 
 
 def resize_images(images: Images, sizes: NDArray[np.int64], method: str, antialias: bool) -> Column:
-    """Each image at its own size."""
+    """Return each image at its own size."""
     if method not in METHODS:
         raise ValueError(f"method is one of {', '.join(map(repr, METHODS))}, not {method!r}")
     if len(images) and (images.shapes[:, :2] < 1).any():
@@ -112,10 +112,17 @@ def _resize_shape(
 def resize(
     images: Any, size: Any, method: str = "bilinear", preserve_aspect_ratio: bool = False, antialias: bool = False
 ) -> Any:
-    """An image, or a batch, of another size, (height, width), in float32; with "nearest", in its own dtype.
+    """Resize an image, or a batch, to (height, width), in float32; with "nearest", in its own dtype.
 
     `method` is "bilinear", "nearest", "area", "bicubic", "lanczos3", "lanczos5", "gaussian" or "mitchellcubic". With
-    `antialias` a smaller image is made of all the pixels that lie in each of its own.
+    `antialias` each pixel of a smaller image averages all pixels that it covers.
+
+    Args:
+        images: One image (height, width, channels) or a batch of images.
+        size: Target height and width.
+        method: Interpolation, one of `hr.image.ResizeMethod`.
+        preserve_aspect_ratio: Whether to keep the aspect ratio, so that one side may be smaller than asked for.
+        antialias: Whether to smooth when the image is made smaller.
 
     >>> hr.image.resize(np.arange(4, dtype=np.uint8).reshape(2, 2, 1), (1, 1))
     array([[[1.5]]], dtype=float32)
@@ -135,7 +142,7 @@ def _pad_rows(images: Images, target_height: int, target_width: int, method: str
 
 
 def place_images(images: Images, corners: NDArray[np.int64], height: int, width: int) -> Column:
-    """Each image from its corner on within zeros of one size."""
+    """Return each image from its corner on within zeros of one size."""
     channels = images.shapes[:, 2:]
     shapes = np.hstack([np.broadcast_to(np.array([height, width]), (len(images), 2)), channels])
     out = np.zeros(int(shapes.prod(1).sum()), images.dtype)
@@ -155,7 +162,14 @@ def place_images(images: Images, corners: NDArray[np.int64], height: int, width:
 def resize_with_pad(
     image: Any, target_height: int, target_width: int, method: str = "bilinear", antialias: bool = False
 ) -> Any:
-    """An image as large as fits into the size with the ratio of its sides, with zeros around it.
+    """Resize an image to fit into the size, keeping its aspect ratio, and pad it with zeros.
+
+    Args:
+        image: One image (height, width, channels) or a batch of images.
+        target_height: Height of the result in pixels.
+        target_width: Width of the result in pixels.
+        method: Interpolation, one of `hr.image.ResizeMethod`.
+        antialias: Whether to smooth when the image is made smaller.
 
     >>> hr.image.resize_with_pad(np.ones((2, 1, 1)), 2, 2)[..., 0]
     array([[1., 0.],
@@ -172,10 +186,17 @@ def resize_with_pad(
 def decode_and_resize(
     contents: Any, size: Any, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
 ) -> NDArray[np.float32]:
-    """`resize(decode_image(contents, channels), size)`, in one go.
+    """`resize(decode_image(contents, channels), size)`, at once.
 
     With `fast`, a JPEG is decoded at the smallest scale that still covers the size: in a part of the time, and with
     somewhat other pixels.
+
+    Args:
+        contents: Bytes of an encoded image, or an array of such.
+        size: Target height and width.
+        channels: Number of color channels; 0 keeps those of the file.
+        fast: Whether JPEG files may be decoded at a reduced scale, which changes pixels slightly.
+        max_pixels: Largest number of pixels to accept in one image; None accepts any.
 
     >>> hr.image.decode_and_resize(hr.image.encode_png(np.full((9, 7, 3), 8, np.uint8)), (2, 2)).shape
     (2, 2, 3)
@@ -187,7 +208,7 @@ def decode_and_resize(
 def decode_and_resize_column(
     rows: Any, size: Any, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
 ) -> NDArray[np.float32]:
-    """The block form of `decode_and_resize`."""
+    """Return the block form of `decode_and_resize`."""
     height, width = two_sizes(size)
     if channels not in (1, 3, 4):
         raise ValueError(f"channels is 1, 3 or 4, not {channels}")

@@ -1,4 +1,7 @@
-"""`hr.io`: records to arrays and back, under tf.io's names."""
+"""`hr.io`: records to arrays and back, under tf.io's names.
+
+Each function has a block form that `map` uses. It knows formats, but no source that trainers use.
+"""
 
 from typing import TYPE_CHECKING, Any
 

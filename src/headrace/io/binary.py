@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import _native, arrow_text
+from headrace import _native
+from headrace.columns import arrow_text
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def bytes_column(records: Any) -> pa.LargeBinaryArray:
-    """A column of bytes out of whatever holds some: a list, an object array, an Arrow array of bytes or strings."""
+    """Return a column of bytes out of whatever holds some: a list, an object array, an Arrow array of bytes
+    or strings.
+    """
     import pyarrow as pa
 
     if isinstance(records, pa.ChunkedArray):
@@ -36,7 +39,7 @@ def bytes_column(records: Any) -> pa.LargeBinaryArray:
 
 
 def record_bytes(record: Any) -> bytes:
-    """One record as it is written; raises where it is something else than bytes."""
+    """Return one record as it is written. Raise if it is not bytes."""
     if isinstance(record, bytes):
         return record
     if isinstance(record, bytearray):
@@ -54,14 +57,14 @@ def record_bytes(record: Any) -> bytes:
 
 
 def record(spec: Any) -> bool:
-    """Whether a traced function has one record here; a batch of them it does not."""
+    """Return whether a traced function has one record here; a batch of them it does not."""
     if not isinstance(spec, TensorSpec) or spec.shape != () or spec.dtype is None or spec.dtype.kind not in "SUO":
         raise ValueError(f"it is given {spec} where a single record is needed")
     return True
 
 
 def batch_size(spec: Any) -> int | None:
-    """How many records a traced function has here, in one row of them, as far as is known."""
+    """Return how many records a traced function has in one row, as far as known."""
     if not isinstance(spec, TensorSpec) or spec.rank != 1 or spec.dtype is None or spec.dtype.kind not in "SUO":
         raise ValueError(f"it is given {spec} where a row of records is needed")
     assert spec.shape is not None
@@ -69,7 +72,7 @@ def batch_size(spec: Any) -> int | None:
 
 
 def bytes_shape(value: Any) -> tuple[int, ...] | None:
-    """The shape of an argument that holds bytes: () for one, None where it is an Arrow array."""
+    """Return the shape of an argument that holds bytes: () for one, None for an Arrow array."""
     if isinstance(value, bytes | str | bytearray | memoryview | np.bytes_):
         return ()
     if isinstance(value, np.ndarray):
@@ -78,7 +81,7 @@ def bytes_shape(value: Any) -> tuple[int, ...] | None:
 
 
 def one_record(value: Any) -> list[Any]:
-    """A column's worth of a single record, refusing more."""
+    """Return a column's worth of a single record, refusing more."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if bytes_shape(value) != ():

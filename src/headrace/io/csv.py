@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import Offsets, parts
-from headrace.arrow_text import binary as binary_of
 from headrace.columns import Column, box_text
+from headrace.columns.arrow_text import Offsets, parts
+from headrace.columns.arrow_text import binary as binary_of
 from headrace.errors import ParseError
+from headrace.formats.csv.columns import KINDS, CsvColumn, csv_default_column
+from headrace.formats.csv.format import NOT_SPLIT
 from headrace.io.binary import bytes_column, bytes_shape, one_record, record
 from headrace.plan.spec import TensorSpec
-from headrace.records.csv import NOT_SPLIT
-from headrace.records.csv_columns import KINDS, CsvColumn, csv_default_column
 from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
@@ -42,10 +42,18 @@ def decode_csv(
     na_value: str = "",
     select_cols: Sequence[int] | None = None,
 ) -> list[Any]:
-    """The fields of one line of CSV, or of many.
+    """Parse the fields of one line of CSV, or of many.
 
-    `record_defaults` has an entry for each field: a dtype where a value must be there, else the value for an empty
-    field. As in tf.data, 0 means int32 and 0.0 float32, `np.int64(0)` and `np.float64(0)` mean themselves.
+    `record_defaults` has an entry for each field: a dtype if a value is required, else the value for an empty field. As
+    in tf.data, 0 means int32 and 0.0 float32, `np.int64(0)` and `np.float64(0)` mean themselves.
+
+    Args:
+        records: Records to decode: one, or an array of them.
+        record_defaults: A type (value required) or a default value for each column.
+        field_delim: Character between fields.
+        use_quote_delim: Whether double quotes enclose fields.
+        na_value: Text that stands for a missing value.
+        select_cols: Numbers of the columns to read. Default: all.
 
     >>> hr.io.decode_csv("3,,7.5", [np.int64, "none", 0.0])
     [np.int64(3), 'none', np.float32(7.5)]
@@ -69,7 +77,7 @@ def decode_csv_columns(
     na_value: str = "",
     select_cols: Sequence[int] | None = None,
 ) -> list[Column]:
-    """The block form of `decode_csv`: arrays of numbers, and text in Arrow's layout."""
+    """Return the block form of `decode_csv`: arrays of numbers, and text in Arrow's layout."""
     if len(field_delim.encode()) != 1 or field_delim in '"\r\n':
         raise ValueError(f"field_delim must be one ASCII character, no quote and no end of a line, not {field_delim!r}")
     kinds = _columns(record_defaults)
@@ -105,7 +113,7 @@ def _columns(record_defaults: Sequence[Any]) -> list[CsvColumn]:
 
 
 def _end_rows(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Each row with an end of line."""
+    """Return each row with an end of line."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -113,7 +121,7 @@ def _end_rows(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 
 
 def _refuse(rows: Any, kinds: list[CsvColumn], starts: Offsets, cuts: Offsets, wrong: NDArray[np.int64]) -> None:
-    """An error for the first row that is no record, or not one of these."""
+    """Raise an error for the first row that is no record, or not one of these."""
     known = min(len(starts), len(cuts))
     apart = np.flatnonzero(starts[:known] != cuts[:known])
     other = int(apart[0]) - 1 if len(apart) else len(rows) if len(starts) == len(cuts) else known - 1
@@ -137,11 +145,11 @@ WRONG = {
     6: "field {field} of the result is empty and has no default",
     7: "field {field} of the result is no {kind}",
 }
-"""What the kernel's errors mean."""
+"""The messages of the kernel's error codes."""
 
 
 def _finish_column(column: Any, kind: str) -> Column:
-    """Numbers as they are, text in Arrow's layout."""
+    """Return numbers as they are, text in Arrow's layout."""
     import pyarrow as pa
 
     if isinstance(column, np.ndarray):

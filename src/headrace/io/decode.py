@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
-from headrace.arrow_text import parts
-from headrace.block import leaf
 from headrace.columns import Column, box_text, column_of
+from headrace.columns.arrow_text import parts
+from headrace.columns.block import leaf
+from headrace.core.limits import MAX_RECORD_BYTES
+from headrace.core.ragged import Ragged
 from headrace.errors import ParseError, what_there_is
+from headrace.formats.shared.unpack import CODECS, DamagedError, unpack_bytes
 from headrace.io.binary import bytes_column, bytes_shape, one_record, record
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import Ragged
 from headrace.trace.operation import OF_NUMPY, traced_operation
 
 if TYPE_CHECKING:
@@ -49,7 +49,14 @@ def _raw_spec(
 def decode_raw(
     input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
 ) -> NDArray[Any]:
-    """The bytes of each record as numbers, along a new last axis; `fixed_length` bytes of each, cut or filled with 0.
+    """Read the bytes of each record as numbers, along a new last axis; `fixed_length` bytes of each, cut or filled with
+    0.
+
+    Args:
+        input_bytes: Bytes, or an array of them.
+        out_type: Data type of the result.
+        little_endian: Whether numbers are stored with the least significant byte first.
+        fixed_length: Number of bytes to use of each input; shorter ones are filled up with zeros.
 
     >>> hr.io.decode_raw(b"\\x01\\x00\\x02\\x00", np.int16)
     array([1, 2], dtype=int16)
@@ -76,7 +83,7 @@ def decode_raw(
 def decode_raw_column(
     rows: pa.LargeBinaryArray, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
 ) -> NDArray[Any] | Ragged:
-    """The block form of `decode_raw`: dense where all rows have one length, and then sharing memory if it can."""
+    """Return the block form of `decode_raw`: dense if all rows have one length, and then sharing memory if possible."""
     dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
     if dtype.kind not in "biufc":
         raise ValueError(f"raw bytes are numbers, not {dtype}")
@@ -108,7 +115,7 @@ def _numbers(content: NDArray[np.uint8], dtype: np.dtype[Any], little_endian: bo
 
 
 def _of_length(values: NDArray[np.uint8], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    """Each row cut or filled up to `length`."""
+    """Return each row cut or filled up to `length`."""
     lengths = np.diff(offsets)
     made = np.zeros((len(lengths), length), np.uint8)
     if (lengths == lengths[0]).all():
@@ -130,12 +137,12 @@ def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset:
 
 
 def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> NDArray[Any] | Ragged:
-    """The block form of `np.frombuffer`."""
+    """Return the block form of `np.frombuffer`."""
     rows = decode_raw_column(bytes_column(buffer), np.uint8)
     if isinstance(rows, Ragged):
         return rows
     if offset > rows.shape[1]:
-        raise ValueError("the offset lies beyond the bytes")
+        raise ValueError("the offset is beyond the bytes")
     numbers = np.ascontiguousarray(rows[:, offset:]).view(dtype)
     return numbers if numbers.flags.aligned else numbers.copy()
 
@@ -149,52 +156,70 @@ OF_NUMPY["frombuffer"] = traced_operation(
 
 
 @traced_operation(
-    spec=lambda bytes, compression_type="": record(bytes) and TensorSpec((), "S"),  # noqa: ARG005
-    block=lambda bytes, compression_type="": (  # noqa: ARG005
-        lambda rows: decode_compressed_column(bytes_column(rows), compression_type)
+    spec=lambda bytes, compression_type="", **_: record(bytes) and TensorSpec((), "S"),  # noqa: ARG005
+    block=lambda bytes, compression_type="", **how: (  # noqa: ARG005
+        lambda rows: decode_compressed_column(bytes_column(rows), compression_type, **how)
     ),
 )
-def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
-    """Decompressed bytes; `compression_type` is "GZIP", "ZLIB", "ZSTD", or "" for bytes that are not compressed.
+def decode_compressed(bytes: Any, compression_type: str = "", *, max_record_bytes: int = MAX_RECORD_BYTES) -> Any:
+    """Return decompressed bytes.
+
+    Args:
+        bytes: A record, or an array of records.
+        compression_type: "GZIP", "ZLIB", "ZSTD", or "" for bytes that are not compressed.
+        max_record_bytes: A record that would become more bytes is the element's error, 256 MiB by default.
+
+    Returns:
+        The bytes, or an array of them.
+
+    Raises:
+        ParseError: A record is not compressed like this, is damaged or too large.
+
+    Args:
+        bytes: Compressed bytes.
+        compression_type: "GZIP", "ZLIB", or "" for none.
 
     >>> import zlib
     >>> hr.io.decode_compressed(zlib.compress(b"water"), "ZLIB")
     b'water'
     """
     shape = bytes_shape(bytes)
-    made = decode_compressed_column(bytes_column(one_record(bytes) if shape == () else bytes), compression_type)
+    rows = bytes_column(one_record(bytes) if shape == () else bytes)
+    made = decode_compressed_column(rows, compression_type, max_record_bytes=max_record_bytes)
     return made[0].as_py() if shape == () else box_text(made).reshape(shape or len(made))
 
 
-def decode_compressed_column(rows: pa.LargeBinaryArray, compression_type: str = "") -> pa.LargeBinaryArray:
+def decode_compressed_column(
+    rows: pa.LargeBinaryArray, compression_type: str = "", *, max_record_bytes: int = MAX_RECORD_BYTES
+) -> pa.LargeBinaryArray:
     """The block form of `decode_compressed`."""
     if compression_type == "":
         return rows
-    if compression_type not in _DECOMPRESS:
+    if compression_type not in CODECS:
         raise ValueError(f'compression_type is "", "GZIP", "ZLIB" or "ZSTD", not {compression_type!r}')
     made = []
     for number, row in enumerate(box_text(rows).tolist()):
         try:
-            made.append(_DECOMPRESS[compression_type](row))
-        except (zlib.error, OSError, EOFError) as error:
+            made.append(_unpacked(row, compression_type, max_record_bytes))
+        except DamagedError as error:
             raise ParseError(f"not compressed as {compression_type}, or damaged: {error}", number) from None
     return bytes_column(made)
 
 
-def _zstd(data: bytes) -> bytes:
-    import pyarrow as pa
-
-    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        return bytes(stream.read())
-
-
-_DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {"GZIP": gzip.decompress, "ZLIB": zlib.decompress, "ZSTD": _zstd}
+def _unpacked(row: bytes, compression_type: str, most: int) -> bytes:
+    if not row and compression_type == "ZLIB":
+        raise DamagedError("there are no bytes")
+    return unpack_bytes(row, compression_type, most)
 
 
 def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
     """JSON objects as dicts of arrays.
 
     `fields` names what is wanted: by a dtype if it must be there, by a default value if it need not.
+
+    Args:
+        records: Records to decode: one, or an array of them.
+        fields: What to return: a dtype if required, a default value if not, by name. Default: everything.
 
     >>> hr.io.decode_json('{"x": [1, 2], "y": 0.5, "z": null}', {"x": np.float32, "y": np.float64, "w": 7})
     {'x': array([1., 2.], dtype=float32), 'y': np.float64(0.5), 'w': np.int64(7)}
@@ -211,13 +236,15 @@ def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
 
 
 def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | None = None) -> dict[str, Column]:
-    """The block form of `decode_json`; without `fields`, those of the first record."""
+    """Return the block form of `decode_json`; without `fields`, those of the first record."""
     found = []
     for number, row in enumerate(box_text(rows).tolist()):
         try:
             value = json.loads(row if isinstance(row, str) else row.decode())
         except ValueError as error:
             raise ParseError(f"not JSON: {error}", number) from None
+        except RecursionError:
+            raise ParseError("not JSON that can be read: lists and objects are nested too deep", number) from None
         if not isinstance(value, dict):
             raise ParseError(f"a JSON object is needed, not {type(value).__name__}", number)
         found.append(value)
@@ -228,7 +255,7 @@ def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | N
 
 
 def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
-    """One field of a record, as its dtype, its default or nothing at all prescribes."""
+    """Return one field of a record, as its dtype, its default or nothing at all prescribes."""
     required = wanted is None or isinstance(wanted, type | np.dtype)
     value = record.get(name)
     if value is None:
@@ -238,15 +265,27 @@ def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
         return leaf(wanted)
     dtype = None if wanted is None else np.dtype(wanted) if required else np.asarray(wanted).dtype
     if dtype is None or dtype.kind in "USO":
-        return leaf(value.encode() if dtype is not None and dtype.kind == "S" and isinstance(value, str) else value)
+        try:
+            return leaf(value.encode() if dtype is not None and dtype.kind == "S" and isinstance(value, str) else value)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise ParseError(f"field {name!r} is {_short(value)}, which is no array: {error}", row) from None
     try:
         exact = np.asarray(value)
-        made = exact.astype(dtype)
+        with np.errstate(invalid="ignore", over="ignore"):  # what has changed is an error below
+            made = exact.astype(dtype)
         if exact.dtype.kind not in "biuf" or (dtype.kind in "iu" and not np.array_equal(made, exact)):
             raise ValueError
-    except (ValueError, TypeError):
-        raise ParseError(f"field {name!r} is {value!r}, which is no {dtype}", row) from None
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        raise ParseError(f"field {name!r} is {_short(value)}, which is no {dtype}", row) from None
     return made[()]
+
+
+def _short(value: Any) -> str:
+    """Return a value as an error shows it, however deep it is."""
+    try:
+        return f"{value!r:.200}"
+    except RecursionError:
+        return f"a nested {type(value).__name__}"
 
 
 def _object_array(rows: Any) -> NDArray[Any]:

@@ -9,23 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import binary as binary_of
-from headrace.arrow_text import parts
 from headrace.columns import Stacked, Varied, in_plain_kinds
+from headrace.columns.arrow_text import binary as binary_of
+from headrace.columns.arrow_text import parts
+from headrace.core.ragged import Ragged
 from headrace.errors import ParseError
 from headrace.io.binary import bytes_column
 from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
 from headrace.io.wire import bytes_field, fields, numbers, varint
-from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def encode_example(features: Mapping[str, Any]) -> bytes:
-    """One serialized tf.Example: integers as int64, floats as float32, text as UTF-8.
+    """Return one serialized tf.Example: integers as int64, floats as float32, text as UTF-8.
 
-    What is None, or an empty list, is left out: nobody could tell what it would hold.
+    None and empty lists are left out, because their type is unknown.
+
+    Args:
+        features: Values by name.
 
     >>> hr.io.encode_example({"x": 1})
     b'\\n\\x0c\\n\\n\\n\\x01x\\x12\\x05\\x1a\\x03\\n\\x01\\x01'
@@ -35,6 +38,9 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
 
 def encode_examples(columns: Mapping[str, Any]) -> pa.LargeBinaryArray:
     """Serialized tf.Examples, one for each row of the columns: arrays, hr.Ragged, Arrow arrays or lists of text.
+
+    Args:
+        columns: Arrays with one row per example, by name.
 
     >>> records = hr.io.encode_examples({"id": np.arange(3), "ids": hr.Ragged.from_rows([[1], [], [2, 3]])})
     >>> hr.io.Example.parse(records[2].as_py())
@@ -48,7 +54,11 @@ def encode_examples(columns: Mapping[str, Any]) -> pa.LargeBinaryArray:
 
 
 def encode_sequence_example(context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]]) -> bytes:
-    """One serialized tf.SequenceExample: features of the whole, and lists with features for each step.
+    """Return one serialized tf.SequenceExample: features of the whole, and lists with features for each step.
+
+    Args:
+        context: Features of the context, by name.
+        feature_lists: Sequences of features, by name.
 
     >>> record = hr.io.encode_sequence_example({"id": 7}, {"words": [[b"a"], [b"b", b"c"]]})
     >>> hr.io.parse_single_sequence_example(record, {}, {"words": hr.io.VarLenFeature(bytes)})[1]
@@ -103,7 +113,7 @@ def _parse(data: memoryview) -> dict[str, NDArray[Any]]:
 
 
 def feature_names(serialized: bytes) -> list[str]:
-    """The names of the features and feature lists of a record, as far as it can be read."""
+    """Return the names of the features and feature lists of a record, as far as it can be read."""
     found: list[str] = []
     try:
         for group in (f.value for f in fields(memoryview(serialized)) if f.number in (1, 2) and f.wire == 2):
@@ -115,7 +125,7 @@ def feature_names(serialized: bytes) -> list[str]:
 
 
 def _feature_values(feature: memoryview) -> NDArray[Any] | None:
-    """The values of one Feature; of several lists those of the last kind."""
+    """Return the values of one Feature; of several lists those of the last kind."""
     kind = 0
     lists: list[memoryview] = []
     for field in fields(feature):
@@ -138,13 +148,13 @@ def _holds_nothing(value: Any) -> bool:
 
 
 def _flat_or_listed(name: str, value: Any) -> NDArray[Any] | list[Any]:
-    """What is not a plain number or text, or a list of these, as the kernel takes it."""
+    """Return what is not a plain number or text, or a list of these, as the kernel takes it."""
     row = _flat(name, value)
     return row.tolist() if row.dtype.hasobject else row
 
 
 def _flat(name: str, value: Any) -> NDArray[Any]:
-    """The values of a feature in one row: int64, float32 or bytes."""
+    """Return the values of a feature in one row: int64, float32 or bytes."""
     array = np.asarray(value, object) if isinstance(value, str | bytes) else np.asarray(value)
     if array.dtype.kind in "SU":
         array = np.array(value, object)
@@ -170,7 +180,7 @@ WrittenFeature = tuple[bytes, int, NDArray[Any], "NDArray[np.int64] | None", "ND
 
 
 def _write_column(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> WrittenFeature:
-    """One column as the kernel takes it."""
+    """Return one column as the kernel takes it."""
     if values.dtype == object:
         return name.encode(), BYTES, *parts(bytes_column(values)), splits
     return name.encode(), INT64 if values.dtype == np.int64 else FLOAT, values, None, splits
@@ -214,7 +224,7 @@ def _textual(column: Any) -> bool:
 
 
 def _feature(values: NDArray[Any]) -> bytes:
-    """One tf.train.Feature."""
+    """Return one tf.train.Feature."""
     if values.dtype == object:
         items = (v.encode() if isinstance(v, str) else v for v in values.tolist())
         return bytes_field(BYTES, b"".join(bytes_field(1, item) for item in items))

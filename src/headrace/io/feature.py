@@ -1,4 +1,4 @@
-"""What a description of a feature is: which lists it needs, and the column that they become."""
+"""The interface of a feature description: which lists it needs, and the column that they become."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.arrow_text import binary
 from headrace.columns import box_text
-from headrace.ragged import Ragged
+from headrace.columns.arrow_text import binary
+from headrace.core.ragged import Ragged
 
 BYTES, FLOAT, INT64 = 1, 2, 3
-"""What a feature can hold, as the kernels number it."""
+"""The kernels' codes of feature types."""
 DTYPES = {BYTES: np.dtype(bytes), FLOAT: np.dtype(np.float32), INT64: np.dtype(np.int64)}
 
 
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 
 class FoundValues(NamedTuple):
-    """The values that a request has found in all records, and where they are cut."""
+    """The values of a request in all records, and their boundaries."""
 
     values: NDArray[Any]
     ends: NDArray[np.int64] | None
@@ -80,28 +80,31 @@ class Feature(ABC):
 
     @abstractmethod
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
-        """The lists it is made of."""
+        """Return the lists it is made of."""
 
     @abstractmethod
     def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:
-        """The column of a block, one row a record (or step)."""
+        """Return the column of a block, one row a record (or step)."""
 
     def as_batch(self, column: Any) -> Any:
-        """The column as one batch."""
+        """Return the column as one batch."""
         return column
 
     @abstractmethod
     def spec(self, *, batch: bool) -> Any:
-        """A TensorSpec, or several in a structure: what is known before any record is read."""
+        """Return a TensorSpec, or several in a structure: what is known before any record is read."""
 
 
 def varying(name: str, kind: int, *, single: bool, in_steps: bool) -> Request:
-    """A list of any length. Of several with one name tf.io takes the last; of a single Example the last not empty."""
+    """Return a list of any length.
+
+    Of several with one name tf.io takes the last; of a single Example the last not empty.
+    """
     return Request(name.encode(), kind, in_steps, -1, skip_empty=single and not in_steps)
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of sizes, all of which are known."""
+    """Return a shape as a tuple of sizes, all of which are known."""
     sizes = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
     if any(size is None or size < 0 for size in sizes):
         raise ValueError(f"all sizes of a feature must be known, not {shape}; for any number see VarLenFeature")
@@ -109,7 +112,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
 
 
 def as_tuples(value: Any) -> Any:
-    """Lists and arrays as tuples, so that descriptions can be compared."""
+    """Return lists and arrays as tuples, so that descriptions can be compared."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     return tuple(as_tuples(v) for v in value) if isinstance(value, list | tuple) else value

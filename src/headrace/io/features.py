@@ -10,23 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.arrow_text import binary
 from headrace.columns import box_text
+from headrace.columns.arrow_text import binary
+from headrace.core.ragged import Ragged
 from headrace.io.feature import BYTES, DTYPES, INT64, Feature, FoundValues, Request, as_tuples, sizes_of, varying
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import Ragged
 
 
 @dataclass(frozen=True)
 class FixedLenFeature(Feature):
-    """As many values in each record as `shape` says; without a `default_value` every record must have them.
+    """A fixed number of values in each record, given by `shape`; without a `default_value` every record must have them.
+
+    Args:
+        shape: Shape of the values.
+        dtype: Data type.
+        default_value: Value to use if one is missing.
 
     >>> record = hr.io.encode_example({"x": [1, 2]})
     >>> hr.io.parse_single_example(record, {"x": hr.io.FixedLenFeature([2], np.int64)})
     {'x': array([1, 2])}
     """
 
-    shape: tuple[int, ...]
+    shape: Sequence[int]
     dtype: DTypeLike
     default_value: Any = None
 
@@ -40,12 +45,12 @@ class FixedLenFeature(Feature):
         return self.shape == ()
 
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:  # noqa: ARG002
-        """The one list, of a fixed size."""
+        """Return the one list, of a fixed size."""
         if in_steps:
             raise ValueError(f"feature list {name!r} needs FixedLenSequenceFeature, VarLenFeature or RaggedFeature")
         default = None
         if self.default_value is not None:
-            default = _default(name, self.default_value, self.kind, self.shape)
+            default = _default(name, self.default_value, self.kind, tuple(self.shape))
         size, required = math.prod(self.shape), default is None
         return [Request(name.encode(), self.kind, False, size, 1, required, skip_empty=True, default=default)]
 
@@ -57,17 +62,23 @@ class FixedLenFeature(Feature):
         return found[0].array.reshape(rows, *self.shape)
 
     def as_batch(self, column: Any) -> Any:
-        """Bytes as objects."""
+        """Return bytes as objects."""
         return column if isinstance(column, np.ndarray) else box_text(column)
 
     def spec(self, *, batch: bool) -> TensorSpec:
-        """All sizes are known."""
-        return TensorSpec((None,) * batch + self.shape, DTYPES[self.kind])
+        """Return the spec: all sizes are known."""
+        return TensorSpec((None,) * batch + tuple(self.shape), DTYPES[self.kind])
 
 
 @dataclass(frozen=True)
 class FixedLenSequenceFeature(Feature):
     """Any number of values of one shape; a batch is filled up with `default_value` to the longest.
+
+    Args:
+        shape: Shape of the values.
+        dtype: Data type.
+        allow_missing: Whether the feature may be absent.
+        default_value: Value to use if one is missing.
 
     >>> records = [hr.io.encode_example({"x": [1, 2]}), hr.io.encode_example({"x": [3]})]
     >>> hr.io.parse_example(records, {"x": hr.io.FixedLenSequenceFeature([], np.int64, allow_missing=True)})
@@ -75,7 +86,7 @@ class FixedLenSequenceFeature(Feature):
            [3, 0]])}
     """
 
-    shape: tuple[int, ...]
+    shape: Sequence[int]
     dtype: DTypeLike
     allow_missing: bool = False
     default_value: Any = None
@@ -86,7 +97,7 @@ class FixedLenSequenceFeature(Feature):
             raise ValueError(f"the sizes of a sequence must be positive, not {self.shape}")
 
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:  # noqa: ARG002
-        """The one list: a multiple of the shape in a record, exactly the shape in each step."""
+        """Return the one list: a multiple of the shape in a record, exactly the shape in each step."""
         size = math.prod(self.shape)
         if in_steps:
             return [Request(name.encode(), self.kind, True, size, required=not self.allow_missing)]
@@ -106,13 +117,16 @@ class FixedLenSequenceFeature(Feature):
         return padded
 
     def spec(self, *, batch: bool) -> TensorSpec:
-        """The length is not known."""
+        """Return the spec: the length is not known."""
         return TensorSpec((None,) * batch + (None, *self.shape), DTYPES[self.kind])
 
 
 @dataclass(frozen=True)
 class VarLenFeature(Feature):
     """Any number of values, also none: an array of one record, an hr.Ragged of a batch.
+
+    Args:
+        dtype: Data type.
 
     >>> records = [hr.io.encode_example({"x": [1, 2]}), hr.io.encode_example({})]
     >>> hr.io.parse_example(records, {"x": hr.io.VarLenFeature(np.int64)})
@@ -122,7 +136,7 @@ class VarLenFeature(Feature):
     dtype: DTypeLike
 
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
-        """The one list."""
+        """Return the one list."""
         return [varying(name, self.kind, single=single, in_steps=in_steps)]
 
     def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Ragged:  # noqa: ARG002
@@ -130,7 +144,7 @@ class VarLenFeature(Feature):
         return found[0].ragged
 
     def spec(self, *, batch: bool) -> TensorSpec:
-        """The length is not known."""
+        """Return the spec: the length is not known."""
         return TensorSpec((None,) * batch + (None,), DTYPES[self.kind])
 
 

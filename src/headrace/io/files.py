@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Column, values
+from headrace.core.paths import refuse_shortened_url
+from headrace.formats.shared.files import as_path, local_path, read_all, remote
 from headrace.io import gfile
 from headrace.io.binary import bytes_column
-from headrace.paths import refuse_shortened_url
 from headrace.plan.spec import TensorSpec
-from headrace.records.files import as_path, local_path, read_all, remote
-from headrace.records.transport import ALONE
+from headrace.remote.transport import ALONE
 from headrace.trace.operation import traced_operation
 
 
@@ -24,7 +24,7 @@ def _read_spec(filename: Any, name: str | None = None) -> TensorSpec:  # noqa: A
 
 
 def read_file_column(rows: Column) -> Column:
-    """The block form of `read_file`."""
+    """Return the block form of `read_file`."""
     return bytes_column([read_all(as_path(name), ALONE) for name in values(rows)])
 
 
@@ -48,7 +48,12 @@ def read_file(filename: Any, name: str | None = None) -> bytes:  # noqa: ARG001 
 
 
 def write_file(filename: Any, contents: bytes | str, name: str | None = None) -> None:  # noqa: ARG001
-    """Write bytes or text to a file, by its path or URL; folders are made where they are missing.
+    """Write bytes or text to a file, by its path or URL; missing directories are created.
+
+    Args:
+        filename: Path or URL of the file.
+        contents: Bytes or text to write.
+        name: Accepted for compatibility with tf.io.
 
     >>> hr.io.write_file(folder / "new" / "a.bin", b"data")
     >>> hr.io.read_file(str(folder / "new" / "a.bin"))
@@ -68,6 +73,10 @@ def write_file(filename: Any, contents: bytes | str, name: str | None = None) ->
 
 def matching_files(pattern: Any, name: str | None = None) -> Any:  # noqa: ARG001
     """Return the names of the files that match a pattern, or one of several, sorted.
+
+    Args:
+        pattern: Glob pattern, or a list of patterns.
+        name: Accepted for compatibility with tf.io.
 
     >>> _ = (folder / "a.txt").write_text("")
     >>> len(hr.io.matching_files(str(folder / "*.txt")))

@@ -7,17 +7,15 @@ import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from glob import glob as glob_files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import fsspec
-
-from headrace.records.files import as_path, local_path
+from headrace.formats.shared.files import as_path, local_path
 
 Path = str | bytes | os.PathLike[str]
 
 
 class FileStatistics(NamedTuple):
-    """What `stat` tells of a file: its length in bytes, when it was changed, and whether it is a folder."""
+    """The result of `stat`: its length in bytes, when it was changed, and whether it is a folder."""
 
     length: int
     mtime_nsec: int
@@ -26,13 +24,15 @@ class FileStatistics(NamedTuple):
 
 def _at(path: Path) -> tuple[Any, str]:
     """The file system of a path or URL, fresh from what it may remember, and the path in it."""
+    import fsspec  # which takes long to import
+
     system, place = fsspec.core.url_to_fs(as_path(path))
     system.invalidate_cache()
     return system, place
 
 
 def _shown(path: Path, place: str) -> str:
-    """A path within a file system as one of the form that was given."""
+    """Return a path within a file system as one of the form that was given."""
     scheme, mark, _ = as_path(path).partition("://")
     return f"{scheme}://{place.lstrip('/')}" if mark else place
 
@@ -70,7 +70,7 @@ class GFile:
         return iter(self._file)
 
     def size(self) -> int:
-        """The length of the file in bytes."""
+        """Return the length of the file in bytes."""
         return stat(self.name).length
 
 
@@ -148,7 +148,7 @@ def _transfer(src: Path, dst: Path, overwrite: bool, act: Callable[[Any, str, st
     if type(system) is type(other):
         act(system, source, target)
         return
-    raise ValueError(f"{as_path(src)} and {as_path(dst)} lie in different stores: read the one and write the other")
+    raise ValueError(f"{as_path(src)} and {as_path(dst)} are in different stores: read the one and write the other")
 
 
 def stat(path: Path) -> FileStatistics:
@@ -181,3 +181,11 @@ __all__ = [
     "FileStatistics", "GFile", "copy", "exists", "glob", "isdir", "join", "listdir", "makedirs", "mkdir", "remove",
     "rename", "rmtree", "stat", "walk",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import found
+
+        return found("hr.io.gfile", name)

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Iterable
 
 from headrace.errors import StorageError
-from headrace.records import index
-from headrace.records.files import as_path
-from headrace.records.format import Format
-from headrace.records.text import Lines
-from headrace.records.tfrecord import TFRecords
+from headrace.formats.shared import index
+from headrace.formats.shared.files import as_path
+from headrace.formats.shared.format import Format
+from headrace.formats.text.format import Lines
+from headrace.formats.tfrecord.format import TFRecords
+from headrace.remote.redact import show_path
 
 Name = str | bytes | os.PathLike[str]
 
@@ -18,11 +19,16 @@ FORMATS: dict[str, Callable[[], Format]] = {"tfrecord": TFRecords, "text": Lines
 
 
 def build_index(paths: Name | Iterable[Name], format: str = "tfrecord") -> list[int]:
-    """Write an index for each file, where there is no fresh one; returns how many records each file has.
+    """Write an index for each file that has no fresh one. Return how many records each file has.
 
     With it the records of uncompressed files are counted, indexed and shuffled without being read first. `format` is
     "tfrecord", whose checksums are verified on the way, or "text". The index of `data/x` is `data/.headrace/x.idx`, or
-    lies in the user's cache folder where that cannot be written.
+    a file in the user's cache folder if that cannot be written. Readers with `index=True` make one, too, if there is
+    none, and keep it in the cache folder always.
+
+    Args:
+        paths: Path or URL, or several of them.
+        format: "tfrecord" or "text".
 
     >>> with hr.io.TFRecordWriter(folder / "words.tfrecord") as writer:
     ...     writer.write_all([b"head", b"race"])
@@ -38,7 +44,7 @@ def build_index(paths: Name | Iterable[Name], format: str = "tfrecord") -> list[
 
 
 def _build(path: str, form: Format) -> int:
-    made = index.index_file(path, form)
+    made = index.index_file(path, form, beside=True)
     if made.place is None:
-        raise StorageError(f"the index of {path} cannot be written; copy the file to where you may write")
+        raise StorageError(f"the index of {show_path(path)} cannot be written; copy the file to a writable directory")
     return made.count

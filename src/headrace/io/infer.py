@@ -1,4 +1,4 @@
-"""What a stranger's records hold."""
+"""Infer the features of unknown records."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from headrace.io.wire import fields
 
 
 def infer_features(path_or_records: Any, limit: int = 100, compression_type: str | None = None) -> dict[str, Feature]:
-    """A description of the first `limit` Examples of a file, or of some records, for `parse_example`.
+    """Infer features for `parse_example` from the first `limit` Examples of a file, or from some records.
 
-    A feature is of a fixed length where all of them agree, else of a varying one.
+    A feature has a fixed length if all of them agree, else a variable one.
+
+    Args:
+        path_or_records: Path of a TFRecord file, or records.
+        limit: Number of records to look at.
+        compression_type: "GZIP", "ZLIB", "ZSTD", or None for what the file itself says.
 
     >>> records = [hr.io.encode_example({"label": i, "ids": range(i)}) for i in range(3)]
     >>> for name, feature in hr.io.infer_features(records).items():
@@ -41,13 +46,13 @@ def _example(record: bytes, number: int) -> Example:
         example = Example.parse(record)
     except ParseError as error:
         raise ParseError(f"record {number} is {error}", number) from None
-    if any(f.number == 2 for f in fields(memoryview(record))):  # where a SequenceExample has its lists
+    if any(f.number == 2 for f in fields(memoryview(record))):  # which is the lists of a SequenceExample
         raise ParseError(f"record {number} is a SequenceExample: describe it for hr.io.parse_sequence_example", number)
     return example
 
 
 def _describe_values(name: str, found: list[NDArray[Any] | None]) -> Feature:
-    """What fits the values of all records, None where there are none."""
+    """Return the feature that fits the values of all records, None for missing ones."""
     there = [values for values in found if values is not None]
     dtypes = {values.dtype for values in there if len(values)} or {there[0].dtype}
     if len(dtypes) > 1:
@@ -65,6 +70,6 @@ def _describe_values(name: str, found: list[NDArray[Any] | None]) -> Feature:
 def _records(source: Any, compression_type: str | None) -> Iterable[bytes]:
     if not isinstance(source, str | os.PathLike):
         return (record_bytes(r.as_py() if hasattr(r, "as_py") else r) for r in source)
-    from headrace.sources.tfrecord import TFRecordDataset
+    from headrace.formats.tfrecord.source import TFRecordDataset
 
     return iter(TFRecordDataset(source, compression_type or ""))

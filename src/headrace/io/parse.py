@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from headrace import _native
-from headrace.arrow_text import fresh_binary, parts
 from headrace.columns import Column, group_rows, kind_of
+from headrace.columns.arrow_text import fresh_binary, parts
 from headrace.columns.dense import room_for
-from headrace.columns.refs import RecordRefs, UnsoundError
+from headrace.columns.refs import CorruptRecordsError, RecordRefs
+from headrace.core.ragged import Ragged
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import batch_size, bytes_column, one_record, record
 from headrace.io.examples import feature_names
@@ -27,20 +28,21 @@ from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLe
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
-from headrace.ragged import Ragged
 from headrace.trace.operation import traced_operation
 from headrace.trace.values import Scaled
 
 Features = Mapping[str, Feature]
 Columns = dict[str, Any]
 ParsedValues = tuple[int, Any, Any, Any]
-"""How many records there were; single integers, single floats, and all other values, as the kernel gives them."""
-TRIES = 8
-"""So many blocks may have to be parsed once more, as where texts are not of one length; then it is no longer tried."""
+"""The number of records, single integers, single floats, and all other values, as the kernel returns them."""
+MAX_FAILED_TRIES = 8
+"""After this many blocks that had to be parsed again, for example because texts differ in length, it is no longer
+tried.
+"""
 
 
 def _batch_specs(serialized: Any, features: Features, example_names: Any = None) -> dict[str, TensorSpec]:
-    """What a batch becomes, in a traced function: of features whose columns do not depend on their batch."""
+    """Return the specs of a batch in a traced function, for features whose columns do not depend on their batch."""
     if example_names is not None or not all(isinstance(f, FixedLenFeature | VarLenFeature) for f in features.values()):
         raise ValueError("each batch is parsed by itself")
     size = batch_size(serialized)
@@ -52,7 +54,7 @@ def _sized(spec: TensorSpec, size: int | None) -> TensorSpec:
 
 
 def _batch_columns(serialized: Any, features: Features, example_names: Any = None) -> Callable[[Column], Columns]:
-    """The block form of `parse_example`: all records of all batches at once, and no object for any of them."""
+    """Return the block form of `parse_example`: all records of all batches at once, and no object for any of them."""
     del serialized, example_names
     parse = plan(features).fixed_columns
 
@@ -64,7 +66,7 @@ def _batch_columns(serialized: Any, features: Features, example_names: Any = Non
 
 
 def _stack(column: Column, size: int) -> Column:
-    """Every `size` rows as one; those of different lengths stay so."""
+    """Return every `size` rows as one; those of different lengths stay so."""
     return group_rows(column, size) if isinstance(column, Ragged) else kind_of(column).stack(column, size, "")
 
 
@@ -73,6 +75,11 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
     """Parse a batch of serialized tf.Examples.
 
     As tf.io.parse_example, save that a VarLenFeature gives an hr.Ragged and a SparseFeature an hr.io.Sparse.
+
+    Args:
+        serialized: Serialized protocol buffers, as bytes.
+        features: What to parse, by name.
+        example_names: Names of the examples, for error messages.
 
     >>> records = [hr.io.encode_example({"id": 1, "tags": [b"a", b"b"]}), hr.io.encode_example({"id": 2})]
     >>> hr.io.parse_example(records, {"id": hr.io.FixedLenFeature([], np.int64), "tags": hr.io.VarLenFeature(bytes)})
@@ -92,6 +99,10 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
 def parse_single_example(serialized: bytes, features: Features) -> Columns:
     """Parse one serialized tf.Example.
 
+    Args:
+        serialized: Serialized protocol buffers, as bytes.
+        features: What to parse, by name.
+
     >>> record = hr.io.encode_example({"x": [0.5, 1.5], "label": b"cat"})
     >>> features = {"x": hr.io.FixedLenFeature([2], np.float32), "label": hr.io.FixedLenFeature([], bytes)}
     >>> hr.io.parse_single_example(record, features)
@@ -107,6 +118,12 @@ def parse_sequence_example(
     example_names: Sequence[Any] | None = None,
 ) -> tuple[Columns, Columns, Columns]:
     """Parse a batch of serialized tf.SequenceExamples: their context, their lists, and how long the padded ones are.
+
+    Args:
+        serialized: Serialized protocol buffers, as bytes.
+        context_features: What to parse of the context, by name.
+        sequence_features: What to parse of the feature lists, by name.
+        example_names: Names of the examples, for error messages.
 
     >>> record = hr.io.encode_sequence_example({"id": 7}, {"words": [[1, 2], [3, 4], [5, 6]]})
     >>> words = hr.io.FixedLenSequenceFeature([2], np.int64)
@@ -140,6 +157,11 @@ def parse_single_sequence_example(
 ) -> tuple[Columns, Columns]:
     """Parse one serialized tf.SequenceExample: its context and its lists.
 
+    Args:
+        serialized: Serialized protocol buffers, as bytes.
+        context_features: What to parse of the context, by name.
+        sequence_features: What to parse of the feature lists, by name.
+
     >>> record = hr.io.encode_sequence_example({}, {"words": [[1, 2], [3]]})
     >>> hr.io.parse_single_sequence_example(record, sequence_features={"words": hr.io.VarLenFeature(np.int64)})
     ({}, {'words': Ragged([[1, 2], [3]], dtype=int64)})
@@ -149,17 +171,17 @@ def parse_single_sequence_example(
 
 
 def specs(features: Features, *, batch: bool = False) -> dict[str, Any]:
-    """What parsing gives, in advance: of one record, or of a batch."""
+    """Return what parsing gives, in advance: of one record, or of a batch."""
     return {name: feature.spec(batch=batch) for name, feature in features.items()}
 
 
 def _lists(features: Features) -> dict[str, Any]:
-    """What the lists of one SequenceExample are: their dtypes."""
+    """Return what the lists of one SequenceExample are: their dtypes."""
     return {name: TensorSpec(None, feature.spec(batch=False).dtype) for name, feature in features.items()}
 
 
 def first_row(columns: Columns) -> Columns:
-    """The only row of each column, as a component of an element."""
+    """Return the only row of each column, as a component of an element."""
     return {name: _row(column) for name, column in columns.items()}
 
 
@@ -173,7 +195,7 @@ def _row(column: Any) -> Any:
 class Plan:
     """A compiled description: the parser, and which of its columns belong to which feature.
 
-    With `closed` a record that holds a feature which is not described is an error; else such features are passed over.
+    With `closed` a record that holds a feature which is not described is an error; else such features are skipped.
     """
 
     def __init__(self, features: Features, lists: Features, single: bool, closed: bool = False) -> None:
@@ -196,7 +218,7 @@ class Plan:
         self._names = [plain[i] for i in [*self._numbers, *self._others]] if len(plain) == len(requests) else None
 
     def fixed_columns(self, records: Any) -> Columns:
-        """The features alone."""
+        """Return the features alone."""
         return self.columns(records)[0]
 
     def _parse(self, records: Any) -> ParsedValues:
@@ -210,21 +232,22 @@ class Plan:
     def _parse_in_place(self, records: RecordRefs) -> ParsedValues:
         found = self._parser.parse_places(records.files, records.where)
         if found is None:
-            raise UnsoundError(records)
+            raise CorruptRecordsError(records)
         records.sound = True
         *values, row, _ = found
         return self._parse(records.copy()) if row >= 0 else (len(records), *values)  # which says what is wrong
 
     def scaled(self, leaf: int, how: Scaled) -> Callable[[Any], Columns] | None:
-        """`fixed_columns`, a text among them as scaled bytes wherever it has so many in each row; None if it never is.
+        """Return `fixed_columns` with a text as scaled bytes if it has a fixed length in each row; None if it never
+        does.
 
-        It is where all others are single numbers: they have their places before they are found.
+        It does if all others are single numbers: their slots are known beforehand.
         """
         names = self._names
         if names is None or len(self._others) != 1 or flatten({n: n for n in self._features})[1][leaf] != names[-1]:
             return None
         (request,) = self._others
-        tries = TRIES
+        tries = MAX_FAILED_TRIES
 
         def columns(records: Any) -> Columns:
             nonlocal tries
@@ -250,7 +273,7 @@ class Plan:
         return [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
 
     def columns(self, records: Any) -> tuple[Columns, Columns]:
-        """The features and the feature lists, one row a record."""
+        """Return the features and the feature lists, one row a record."""
         in_place = isinstance(records, RecordRefs)
         rows, ints, floats, others = self._parse_in_place(records) if in_place else self._parse(records)
         singles = self._singles(rows, ints, floats)
@@ -267,13 +290,13 @@ class Plan:
 
 
 def _instead(said: str, record: bytes) -> str:
-    """What a record has, where it is said to lack a feature."""
+    """Return what a record has, if a feature is missing."""
     missing = re.search(r"'(.*)' is missing", said, re.DOTALL)
     return f": {what_there_is(missing[1], feature_names(record))}" if missing else ""
 
 
 def _in_steps(name: str, feature: Feature, found: list[FoundValues]) -> Ragged:
-    """The column of a feature list: its steps as rows first, and then these cut into records."""
+    """Return the column of a feature list: its steps as rows first, and then these cut into records."""
     steps = found[0].steps
     for other in found[1:]:
         if (wrong := steps != other.steps).any():
@@ -286,7 +309,7 @@ def _in_steps(name: str, feature: Feature, found: list[FoundValues]) -> Ragged:
 
 
 def plan(features: Features, lists: Features | None = None, *, single: bool = False, closed: bool = False) -> Plan:
-    """The compiled description; made once, where it can be told that it is the same."""
+    """Return the compiled description; cached, if it is hashable."""
     try:
         return _plan(tuple(features.items()), tuple((lists or {}).items()), single, closed)
     except TypeError as error:

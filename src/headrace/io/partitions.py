@@ -9,10 +9,10 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.core.ragged import Ragged
 from headrace.errors import ParseError
 from headrace.io.feature import DTYPES, INT64, Feature, FoundValues, Request, varying
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import Ragged
 
 Lengths = NDArray[np.int64]
 
@@ -24,7 +24,7 @@ class RowSplits:
     key: str
 
     def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
-        """How many rows each record has, and how long each of them is."""
+        """Return how many rows each record has, and how long each of them is."""
         counts = np.maximum(cuts.row_lengths() - 1, 0)
         within = np.ones(max(len(cuts.values) - 1, 0), bool)
         edges = cuts.offsets[(cuts.offsets > 0) & (cuts.offsets < len(cuts.values))]
@@ -39,7 +39,7 @@ class RowLengths:
     key: str
 
     def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
-        """How many rows each record has, and how long each of them is."""
+        """Return how many rows each record has, and how long each of them is."""
         return cuts.row_lengths(), cuts.values
 
 
@@ -50,7 +50,7 @@ class RowLimits:
     key: str
 
     def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
-        """How many rows each record has, and how long each of them is."""
+        """Return how many rows each record has, and how long each of them is."""
         counts, limits = cuts.row_lengths(), cuts.values
         before = np.concatenate([np.zeros(1, np.int64), limits])[: len(limits)]
         before[cuts.offsets[:-1][counts > 0]] = 0
@@ -64,7 +64,7 @@ class RowStarts:
     key: str
 
     def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:
-        """How many rows each record has, and how long each of them is."""
+        """Return how many rows each record has, and how long each of them is."""
         counts, starts = cuts.row_lengths(), cuts.values
         after = np.concatenate([starts, np.zeros(1, np.int64)])[1:]
         after[cuts.offsets[1:][counts > 0] - 1] = totals[counts > 0]
@@ -78,7 +78,7 @@ class ValueRowIds:
     key: str
 
     def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
-        """How many rows each record has, and how long each of them is."""
+        """Return how many rows each record has, and how long each of them is."""
         ids, per_record = cuts.values, cuts.row_lengths()
         first = np.concatenate([np.ones(1, bool), np.diff(ids) >= 0])[: len(ids)]
         first[cuts.offsets[:-1][per_record > 0]] = True
@@ -109,6 +109,13 @@ class RaggedFeature(Feature):
 
     The offsets of an hr.Ragged are int64 whatever `row_splits_dtype` says, and partitions are always checked.
 
+    Args:
+        dtype: Data type.
+        value_key: Name of the feature that contains the values. Default: its own name.
+        partitions: How the values are divided into rows.
+        row_splits_dtype: Data type of the row offsets.
+        validate: Whether to check the partitions.
+
     >>> record = hr.io.encode_example({"words": [b"a", b"b", b"c"], "lengths": [2, 0, 1]})
     >>> feature = hr.io.RaggedFeature(bytes, "words", [hr.io.RaggedFeature.RowLengths("lengths")])
     >>> hr.io.parse_single_example(record, {"sentences": feature})
@@ -137,7 +144,7 @@ class RaggedFeature(Feature):
                 raise ValueError(f"a uniform row length must be positive, not {partition.length}")
 
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
-        """The values, and a list for each partition that has one."""
+        """Return the values, and a list for each partition that has one."""
         keys = [p.key for p in self.partitions if not isinstance(p, UniformRowLength)]
         cuts = [varying(key, INT64, single=single, in_steps=in_steps) for key in keys]
         return [varying(self.value_key or name, self.kind, single=single, in_steps=in_steps), *cuts]
@@ -150,7 +157,7 @@ class RaggedFeature(Feature):
         return made
 
     def spec(self, *, batch: bool) -> TensorSpec:
-        """Only uniform lengths are known, where no ragged axis lies within."""
+        """Return the spec: only uniform lengths are known, if no ragged axis is inside."""
         inner: list[int | None] = []
         for partition in reversed(self.partitions):
             known = isinstance(partition, UniformRowLength) and None not in inner
@@ -159,7 +166,7 @@ class RaggedFeature(Feature):
 
 
 def _cut(whole: Ragged, partition: Partition, cuts: Ragged | None, name: str) -> Ragged:
-    """The rows of each record put together to longer ones."""
+    """Return the rows of each record put together to longer ones."""
     totals = whole.row_lengths()
     if isinstance(partition, UniformRowLength):
         uneven = totals % partition.length != 0

@@ -9,14 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.core.ragged import Ragged
 from headrace.errors import ParseError
 from headrace.io.feature import DTYPES, INT64, Feature, FoundValues, Request, sizes_of, varying
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import Ragged
 
 
 class Sparse(NamedTuple):
-    """A tensor most of which is zero: where it is not, what is there, and its shape.
+    """A mostly zero tensor: the indices of its nonzero values, the values, and its shape.
+
+    Args:
+        indices: Positions of the values, one row each.
+        values: Values at these positions.
+        dense_shape: Shape of the dense array.
 
     >>> hr.io.Sparse(np.array([[0, 3]]), np.array([1.5]), np.array([1, 4])).to_dense()
     array([[0. , 0. , 0. , 1.5]])
@@ -27,7 +32,7 @@ class Sparse(NamedTuple):
     dense_shape: NDArray[np.int64]
 
     def to_dense(self, default_value: Any = 0) -> NDArray[Any]:
-        """The whole tensor."""
+        """Return the whole tensor."""
         dense = np.full(self.dense_shape, default_value, self.values.dtype)
         dense[tuple(self.indices.T)] = self.values
         return dense
@@ -35,7 +40,14 @@ class Sparse(NamedTuple):
 
 @dataclass(frozen=True)
 class SparseFeature(Feature):
-    """Values with the places where they stand, for a tensor of shape `size` that is empty elsewhere.
+    """Values with their indices, for a tensor of shape `size` that is empty elsewhere.
+
+    Args:
+        index_key: Name, or names, of the features that contain the indices.
+        value_key: Name of the feature that contains the values.
+        dtype: Data type.
+        size: Size of each axis.
+        already_sorted: Whether the indices are sorted.
 
     >>> record = hr.io.encode_example({"at": [7, 2], "weight": [0.5, 1.0]})
     >>> feature = hr.io.SparseFeature("at", "weight", np.float32, 10)
@@ -65,7 +77,7 @@ class SparseFeature(Feature):
         return self.size  # type: ignore[return-value]
 
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
-        """The values, and an index for each axis."""
+        """Return the values, and an index for each axis."""
         if in_steps:
             raise ValueError(f"feature list {name!r} needs FixedLenSequenceFeature, VarLenFeature or RaggedFeature")
         indices = [varying(key, INT64, single=single, in_steps=in_steps) for key in self._keys]
@@ -98,7 +110,7 @@ class SparseFeature(Feature):
         return Sparse(*columns)
 
     def as_batch(self, column: Any) -> Sparse:
-        """One tensor, with the rows as its first axis."""
+        """Return one tensor, with the rows as its first axis."""
         indices, values, dense_shape = column
         rows = len(values)
         numbers = np.repeat(np.arange(rows), values.row_lengths())
@@ -106,7 +118,7 @@ class SparseFeature(Feature):
         return Sparse(np.column_stack([numbers, indices.values]), values.values, shape)
 
     def spec(self, *, batch: bool) -> Sparse:
-        """The number of values is not known."""
+        """Return the spec: the number of values is not known."""
         rank = len(self._keys) + batch
         parts: tuple[Any, ...] = (
             TensorSpec((None, rank), np.int64),

@@ -29,12 +29,15 @@ VALUES = {
 }  # fmt: skip
 """The field that holds a dtype's values one by one, and how they stand there."""
 CONTENT, STRINGS = 4, 8
-MOST = 1 << 28
-"""So many values are made at most out of fewer that stand in a message."""
+MAX_EXPANDED_VALUES = 1 << 28
+"""The most values that a message with fewer values may expand to."""
 
 
 def serialize_tensor(tensor: Any) -> bytes:
-    """An array, a number or text as bytes that tf.io.parse_tensor reads too.
+    """Return an array, a number or text as bytes that tf.io.parse_tensor reads too.
+
+    Args:
+        tensor: The array.
 
     >>> hr.io.parse_tensor(hr.io.serialize_tensor(np.eye(2, dtype=np.float32)), np.float32)
     array([[1., 0.],
@@ -57,7 +60,11 @@ def serialize_tensor(tensor: Any) -> bytes:
 
 
 def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Any:
-    """What `serialize_tensor`, or TensorFlow's, has written; `out_type` must be its dtype.
+    """Return what `serialize_tensor`, or TensorFlow's, has written; `out_type` must be its dtype.
+
+    Args:
+        serialized: Serialized protocol buffers, as bytes.
+        out_type: Data type of the result.
 
     >>> hr.io.parse_tensor(hr.io.serialize_tensor(["a", "b"]), bytes)
     array([b'a', b'b'], dtype=object)
@@ -72,7 +79,7 @@ def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Any:
 
 
 def parse_tensor_column(rows: pa.LargeBinaryArray, out_type: DTypeLike) -> Column:
-    """The block form of `parse_tensor`."""
+    """Return the block form of `parse_tensor`."""
     made = []
     for number, row in enumerate(box_text(rows).tolist()):
         try:
@@ -156,12 +163,12 @@ def _strings(content: memoryview | None, found: list[Field], count: int) -> NDAr
 
 
 def _repeat_last(values: NDArray[Any], count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The last value stands for those that are left out."""
+    """Repeat the last value in place of those that are left out."""
     if len(values) == count:
         return values
     last = values[-1] if len(values) else b"" if dtype.hasobject else dtype.type(0)
     if len(values) <= 1:
         return np.broadcast_to(np.array(last, dtype), (count,))  # takes no memory, whatever the shape says
-    if count > MOST:
+    if count > MAX_EXPANDED_VALUES:
         raise ParseError(f"the tensor holds {len(values)} values where its shape needs {count}")
     return np.concatenate([values, np.full(count - len(values), last, dtype)])

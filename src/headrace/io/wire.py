@@ -1,4 +1,4 @@
-"""Protocol buffers by hand, for single messages; whole columns of Examples are the kernels' work."""
+"""Parse and write single protocol buffer messages; the kernels handle whole columns of Examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Field(NamedTuple):
 
 
 def fields(data: memoryview) -> Iterator[Field]:
-    """The fields of a message, in the order in which they stand; ValueError where the bytes are no message."""
+    """Yield the fields of a message in order. Raise ValueError if the bytes are no message."""
     at = depth = 0
     while at < len(data):
         tag, at = read_varint(data, at)
@@ -49,7 +49,7 @@ def fields(data: memoryview) -> Iterator[Field]:
 
 
 def read_varint(data: memoryview, at: int) -> tuple[int, int]:
-    """An unsigned number and where the next thing begins."""
+    """Return an unsigned number and the offset after it."""
     value = shift = 0
     while shift < 70 and at < len(data):
         byte = data[at]
@@ -61,12 +61,12 @@ def read_varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def as_signed(value: int) -> int:
-    """The 64 bits of a number as int64."""
+    """Return the 64 bits of a number as int64."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def numbers(field: Field, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values of a field of numbers, packed or not."""
+    """Return the values of a field of numbers, packed or not."""
     if dtype.kind == "f" and dtype.itemsize > 2:
         return np.frombuffer(field.value, dtype.newbyteorder("<"))
     found = []
@@ -81,7 +81,7 @@ def numbers(field: Field, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def varint(value: int) -> bytes:
-    """A number as bytes."""
+    """Return a number as bytes."""
     value &= 0xFFFFFFFFFFFFFFFF
     made = bytearray()
     while value >= 0x80:
@@ -92,5 +92,5 @@ def varint(value: int) -> bytes:
 
 
 def bytes_field(number: int, data: bytes) -> bytes:
-    """A field of bytes, or of another message."""
+    """Return a field of bytes, or of another message."""
     return varint(number << 3 | DELIMITED) + varint(len(data)) + data

@@ -11,28 +11,35 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from headrace import _native, arrow_text
+from headrace import _native
+from headrace.columns import arrow_text
+from headrace.core.paths import refuse_shortened_url
+from headrace.formats.shared.files import as_path, local_path, remote
 from headrace.io.binary import bytes_column, record_bytes
 from headrace.io.examples import encode_example
-from headrace.paths import refuse_shortened_url
-from headrace.records.files import as_path, local_path, remote
-from headrace.records.transport import ALONE
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE
 from headrace.storage.files import TEMPORARY, Unfinished
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.records.sidecar import SavedIndex
+    from headrace.formats.shared.sidecar import SavedIndex
 
-PENDING = 1 << 20
-"""Single records are framed and written together once they have so many bytes."""
+MAX_PENDING_BYTES = 1 << 20
+"""Single records are framed and written together once they have this many bytes."""
 
 
 class TFRecordWriter:
-    """Writes records to a TFRecord file, which appears under its name only when it is whole.
+    """Write records to a TFRecord file, which appears under its name only when it is complete.
 
     A record is bytes, or a dict that becomes a tf.Example. `compression` is "GZIP", "ZLIB" or "ZSTD"; `index` makes
     an index of the file (`hr.io.build_index`), with which it can be read in any order.
+
+    Args:
+        path: Path or URL of the file.
+        compression: "GZIP", "ZLIB", "ZSTD", or None.
+        index: Whether to write an index as well.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/numbers.tfrecord"
@@ -66,16 +73,16 @@ class TFRecordWriter:
         self._waiting_bytes = 0
 
     def write(self, record: bytes | bytearray | memoryview | Mapping[str, Any]) -> None:
-        """One record."""
+        """Write one record."""
         data = encode_example(record) if isinstance(record, Mapping) else record_bytes(record)
         self._open()
         self._waiting.append(data)
         self._waiting_bytes += len(data)
-        if self._waiting_bytes >= PENDING:
+        if self._waiting_bytes >= MAX_PENDING_BYTES:
             self.flush()
 
     def write_all(self, records: Iterable[bytes] | pa.Array) -> None:
-        """Many records at once: a list, or an Arrow array of bytes, without making an object of any."""
+        """Write many records at once: a list, or an Arrow array of bytes, without creating objects."""
         self.flush()
         self._write(records_of(records))
 
@@ -106,21 +113,21 @@ class TFRecordWriter:
             raise
         self._file = None
         if self._index:
-            from headrace.records.index import index_file
-            from headrace.records.sidecar import kept_sidecar
-            from headrace.records.tfrecord import TFRecords
+            from headrace.formats.shared.index import index_file
+            from headrace.formats.shared.sidecar import kept_sidecar
+            from headrace.formats.tfrecord.format import TFRecords
 
             if index is not None:
-                kept_sidecar(self._path, TFRecords(), index, ALONE)
+                kept_sidecar(self._path, TFRecords(), index, ALONE, beside=True)
             else:
-                index_file(self._path, TFRecords())
+                index_file(self._path, TFRecords(), beside=True)
 
     def _scan(self) -> SavedIndex | None:
         """Return the index of the finished local file, if one is wanted."""
         if not self._index or self._whole is None:
             return None
-        from headrace.records.index import scan_index
-        from headrace.records.tfrecord import TFRecords
+        from headrace.formats.shared.index import scan_index
+        from headrace.formats.tfrecord.format import TFRecords
 
         self._whole.file.flush()
         return scan_index(str(self._whole.temporary), TFRecords())
@@ -139,7 +146,7 @@ class TFRecordWriter:
 
     def _open(self) -> IO[bytes]:
         if self._file is None:
-            raise ValueError(f"the writer of {self._path} is closed")
+            raise ValueError(f"the writer of {show_path(self._path)} is closed")
         return self._file
 
     def _write(self, records: pa.LargeBinaryArray) -> None:
@@ -157,7 +164,7 @@ class TFRecordWriter:
 
 
 def records_of(records: Any) -> pa.LargeBinaryArray:
-    """Records as they are written, out of an Arrow array of bytes or anything that holds some."""
+    """Return records as they are written, out of an Arrow array of bytes or anything that holds some."""
     import pyarrow as pa
 
     if isinstance(records, pa.Array | pa.ChunkedArray):
@@ -216,22 +223,52 @@ def _packer(compression: str | None) -> _Packer:
 
 
 class ShardPlan(NamedTuple):
-    """How many files to write, and how large each will be."""
+    """How many files to write, and how large each will be.
+
+    Args:
+        shards: Number of files.
+        shard_bytes: Approximate size of a file in bytes.
+    """
 
     shards: int
     shard_bytes: int
 
 
-SERVER_SHARDS, LEAST_BYTES = 10, 10_000_000
+SHARDS_PER_SERVER, MIN_SHARD_BYTES = 10, 10_000_000
 
 
-def plan_shards(total_bytes: int, servers: int = 1) -> ShardPlan:
-    """Ten files for each server that will read them, but none below 10 MB; over 100 MB is better still.
+def plan_shards(total_bytes: int, servers: int = 1, shard_bytes: int | None = None) -> ShardPlan:
+    """Plan how many files to write: ten for each server that will read them, but none below 10 MB.
+
+    `write_tfrecord(path, shards="auto", servers=8)`, and the other writers, do it for the rows that they write.
+
+    Args:
+        total_bytes: The size of all files together.
+        servers: How many machines will read the files at the same time.
+        shard_bytes: About how large a file is to be; None for ten files per server. The number of files is then rounded
+            up to a multiple of `servers`, so that each reads as many.
+
+    Returns:
+        How many files there are, and how large each will be.
+
+    Raises:
+        ValueError: A number is too small.
+
+    Args:
+        total_bytes: Size of all data in bytes.
+        servers: Number of machines that will read the files.
 
     >>> hr.io.plan_shards(30_000_000_000, servers=8)
     ShardPlan(shards=80, shard_bytes=375000000)
+    >>> hr.io.plan_shards(30_000_000_000, servers=8, shard_bytes=1_000_000_000)
+    ShardPlan(shards=32, shard_bytes=937500000)
     """
     if total_bytes < 0 or servers < 1:
         raise ValueError(f"there are no {total_bytes} bytes for {servers} servers")
-    shards = max(1, min(SERVER_SHARDS * servers, total_bytes // LEAST_BYTES))
+    if shard_bytes is None:
+        shards = max(1, min(SHARDS_PER_SERVER * servers, total_bytes // MIN_SHARD_BYTES))
+    elif shard_bytes < 1:
+        raise ValueError(f"shard_bytes must be at least 1, not {shard_bytes}")
+    else:
+        shards = max(1, -(-total_bytes // (shard_bytes * servers))) * servers
     return ShardPlan(shards, -(-total_bytes // shards))

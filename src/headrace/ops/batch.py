@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, fold
-from headrace.ops.arguments import positive, width
-from headrace.ops.batching import Batching
+from headrace.columns.block import Block, fold
+from headrace.ops.shared.arguments import positive, width
+from headrace.ops.shared.batching import Batching
+from headrace.ops.shared.collate import Collate, ListBatch
+from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.node import Node
 from headrace.plan.once import cached_property
 from headrace.plan.spec import Spec
@@ -16,29 +19,59 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
+@explain_keywords
 def batch(
     self: Dataset,
     batch_size: int,
     drop_remainder: bool = False,
     num_parallel_calls: int | None = None,
-    deterministic: bool | None = None,  # noqa: ARG001 - batches are made in order, on one thread
+    deterministic: bool | None = None,
     name: str | None = None,
+    *,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
 ) -> Dataset:
     """Combine every `batch_size` consecutive elements into one; the last batch may be short.
 
-    With `num_parallel_calls` that many batches are made ahead, on a thread; with AUTOTUNE if that is found to help.
+    Args:
+        batch_size: How many elements a batch has.
+        drop_remainder: Whether to leave out a last batch that is short.
+        num_parallel_calls: How many batches are made ahead, on a thread; with AUTOTUNE if that is found to help. With
+            a `collate_fn`, how many calls of it run at a time.
+        deterministic: Whether batches that a `collate_fn` makes on threads keep their order.
+        name: What plans and errors call it.
+        collate_fn: A function that makes a batch of a list of elements, as for a PyTorch DataLoader. None stacks each
+            component, which `map` can also do on whole columns, and faster.
+
+    Returns:
+        A dataset of batches.
+
+    Args:
+        batch_size: Number of elements in a batch.
+        drop_remainder: Whether to drop the last batch if it is short.
+        num_parallel_calls: Number of batches to make ahead, or `hr.AUTOTUNE`.
+        deterministic: Whether to keep the order of elements. Default: the option of the pipeline, which keeps it.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(5).batch(2))
     [array([0, 1]), array([2, 3]), array([4])]
+    >>> lines = hr.Dataset.from_tensor_slices(["a b", "c", "d e f"])
+    >>> list(lines.batch(2, collate_fn=lambda rows: max(len(row.split()) for row in rows)))
+    [np.int64(2), np.int64(3)]
     """
     ahead = width(num_parallel_calls)
+    if collate_fn is not None:
+        lists = self._then(ListBatch, positive("batch_size", batch_size), bool(drop_remainder), name=name)
+        return lists.map(Collate(collate_fn), ahead, deterministic, mode="eager", name=name)
     batches = self._then(Batch, positive("batch_size", batch_size), bool(drop_remainder), name=name)
     return batches if ahead is None else batches.prefetch(ahead)
 
 
 @dataclass(frozen=True, eq=False)
 class Batch(Batching):
-    """Rows stacked, which must be of one shape."""
+    """Stack rows, which must have one shape."""
 
     stacks_objects = True
 

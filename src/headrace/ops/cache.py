@@ -8,17 +8,18 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.block import Block, Failure, concat, folded
 from headrace.columns import Indices
+from headrace.columns.block import Block, Failure, concat, folded
+from headrace.core.keys import Seed
+from headrace.core.paths import local_only
 from headrace.errors import StorageError, may_pass, refuse_arguments
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Pulled, RowRange, Stream
-from headrace.keys import Seed
-from headrace.ops.unchanged_rows import UnchangedRows
-from headrace.paths import local_only
+from headrace.ops.shared.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.display import VALUE_WIDTH, cut_to_width
 from headrace.plan.marks import At
 from headrace.plan.node import Node, walk
 from headrace.storage.plans import Maker
@@ -28,6 +29,7 @@ from headrace.storage.structures import Types
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 CACHE_REMEDY = (
     "give a local folder; Options(remote_cache=FOLDER) keeps what is read of remote files, and write_tfrecord writes "
@@ -36,22 +38,31 @@ CACHE_REMEDY = (
 
 
 def cache(
-    self: Dataset,
+    self: Dataset[Element],
     filename: str | os.PathLike[str] = "",
     name: str | None = None,
     *,
     types: Iterable[type] = (),
     **unknown: Any,
-) -> Dataset:
+) -> Dataset[Element]:
     """Keep the elements as they are read, in memory or in the directory `filename`; later passes take them from there.
 
-    What one pass left unread the next one reads on, after a crash too, where there is a `filename`. Every pass sees the
-    same order, shuffled or not. An element that failed fails again: put `ignore_errors()` first to drop such.
+    The next pass continues where one stopped early, even after a crash if there is a `filename`. Every pass sees the
+    same order, shuffled or not. An element that failed fails again: put `ignore_errors()` first to drop such elements.
 
     Files belong to this pipeline: to its operations and their parameters, to the code of its functions and all that
-    they hold (but not to what they change themselves), to the contents of arrays and files. Those of another one are
-    refused, saying what differs; files that are gone are taken for what they were. Elements may be of classes that the
-    functions name, or else `types`: no class is looked for because a file says so.
+    they hold (but not to what they change themselves), to the contents of arrays and files. Files of another pipeline
+    are rejected with the difference; input files that are gone are assumed to be unchanged. Elements may be of classes
+    that the functions name, or else `types`: no class is imported because a file names it.
+
+    Args:
+        filename: Folder for the elements; empty to keep them in memory.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+        types: Further classes that elements of the stored rows may have.
+        **unknown: Other names are refused with an error that says what to write.
+
+    Returns:
+        A new dataset.
 
     >>> calls = []
     >>> ds = hr.Dataset.range(2).map(lambda x: calls.append(int(x)) or x).cache()
@@ -68,12 +79,19 @@ def cache(
 
 @dataclass(frozen=True, eq=False)
 class Cache(UnchangedRows):
-    """The input, remembered: in memory as long as the dataset lives, in files until they are deleted."""
+    """Store the input: in memory as long as the dataset lives, in files until they are deleted."""
 
     store: RowStore = field(repr=False)
 
     positional = True
     outlives = True
+
+    def label(self, *, for_state: bool = False) -> str:
+        path = getattr(self.store, "path", None)
+        if for_state or path is None:
+            return super().label(for_state=for_state)
+        here = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        return f'{self.operation}("{cut_to_width(str(here), VALUE_WIDTH)}")'
 
     @property
     def cardinality(self) -> Cardinality:
@@ -90,13 +108,13 @@ class Cache(UnchangedRows):
 
 
 def is_in_memory(node: Node) -> bool:
-    """Whether the rows of a node lie in memory and stay there."""
+    """Return whether the rows of a node are in memory and stay there."""
     return isinstance(node, Cache) and isinstance(node.store, MemoryStore)
 
 
 @dataclass(frozen=True, eq=False)
 class CountedCache(Cache):
-    """A cache that was filled to learn how many rows there are."""
+    """A cache that was filled to count its rows."""
 
     rows: int = field(kw_only=True)
 
@@ -112,15 +130,15 @@ class CountedCache(Cache):
 
 
 class RowStore(Protocol):
-    """Where the rows of a plan are kept."""
+    """Storage for the rows of a plan."""
 
     def rows(self, plan: Node) -> KeptRows | StoredRows:
-        """Those that are kept already, and room for more."""
+        """Return those that are kept already, and room for more."""
         ...
 
 
 class MemoryStore:
-    """The memory behind one `cache()`."""
+    """The memory of one `cache()`."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, ...], KeptRows] = {}
@@ -129,15 +147,15 @@ class MemoryStore:
         return MemoryStore, ()  # another process fills its own
 
     def rows(self, plan: Node) -> KeptRows:
-        """The rows kept for this plan: other seeds make other rows."""
+        """Return the rows kept for this plan: other seeds make other rows."""
         seeds = [getattr(n, f.name) for n in walk(plan) for f in fields(n)]
         return self._rows.setdefault(tuple(s.value for s in seeds if isinstance(s, Seed)), KeptRows())
 
 
 class FileStore:
-    """The directory behind one `cache(filename)`. The seeds of the run that began it count, not those of this one.
+    """The directory of one `cache(filename)`. It keeps the seeds of the run that began it, not those of this one.
 
-    `per_plan`: each pipeline has one of its own in it.
+    `per_plan`: each pipeline has its own subdirectory.
     """
 
     def __init__(
@@ -153,7 +171,7 @@ class FileStore:
         return FileStore, (self.path, self.compression, self.per_plan, self.types)
 
     def rows(self, plan: Node) -> StoredRows:
-        """The rows stored so far, by whomever."""
+        """Return the rows stored so far, by whomever."""
         if self._rows is None:
             maker = Maker(plan)
             path = plan_folder(self.path, maker) if self.per_plan else self.path
@@ -164,7 +182,7 @@ class FileStore:
 
 @fetches(Cache)
 def fetch_cached(node: Cache, ctx: Context, indices: Indices) -> Block:
-    """Rows that are kept, or would be."""
+    """Return rows that are kept, or would be."""
     if not node.addressable:  # what was kept is what counts
         return CacheStream(node, ctx).fetch(indices)
     block = ctx.shared_path().fetch(node.input, indices)
@@ -174,7 +192,7 @@ def fetch_cached(node: Cache, ctx: Context, indices: Indices) -> Block:
 
 @opens(Cache)
 class CacheStream(Stream):
-    """Reads what is kept; beyond it, the input, which is then kept, or read for itself where that cannot be."""
+    """Read stored rows; beyond them, read the input and store its rows, or only read it if they cannot be stored."""
 
     def __init__(self, node: Cache, ctx: Context, at: At = At()) -> None:  # noqa: ARG002, B008 - a place is a number
         self._node = node
@@ -209,7 +227,7 @@ class CacheStream(Stream):
         return RowRange(self._next, self._rows.count)
 
     def fetch(self, indices: Indices) -> Block:
-        """Rows by number, read and kept as far as need be."""
+        """Return rows by number, read and kept as far as need be."""
         until = int(indices.max()) + 1
         while self._rows.count < until and self._read_on(self._rows.count + 1, self._unseen(until)):
             pass
@@ -239,11 +257,11 @@ class CacheStream(Stream):
         return self._rows.count
 
     def _unseen(self, until: int) -> int:
-        """How many rows may be read on where `until` is needed: no more, where somebody could tell."""
+        """Return how many rows may be read ahead if `until` is needed: no more than that if reading is observable."""
         return SEALED_ROWS if self._node.input.pure else until - self._rows.count
 
     def _read_on(self, until: int, want: int) -> bool:
-        """Have at least `until` rows kept; False if there are not so many, or they cannot be kept."""
+        """Store at least `until` rows. Return False if there are fewer, or they cannot be stored."""
         rows = self._rows
         while self._alone is None and self._passing is None and rows.count < until and not rows.complete:
             with rows.lock:
@@ -263,7 +281,7 @@ class CacheStream(Stream):
                     self._input.close()
                     self._input = None
                 elif isinstance(item, Failure) and may_pass(item.error):
-                    self._passing = item  # the row may be there another time: whoever reads on then keeps it
+                    self._passing = item  # the row may be available at another time: a later reader then stores it
                 else:
                     rows.add(item, self._input.mark())
         return rows.count >= until
@@ -273,7 +291,7 @@ class CacheStream(Stream):
         return self._writing and self._rows.writable
 
     def _apart(self) -> Input:
-        """The input from the next row on, for this pass alone."""
+        """Return the input from the next row on, for this pass alone."""
         if self._alone is None:
             _, mark = self._rows.stored
             if self._input is not None:
@@ -287,7 +305,7 @@ class CacheStream(Stream):
         return self._alone
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if self._read_on(self._next + count, count) or self._rows.complete:  # rows passed over are kept too
+        if self._read_on(self._next + count, count) or self._rows.complete:  # rows skipped are kept too
             done = min(count, max(0, self._rows.count - self._next))
         else:
             done = self._apart().skip(count, replay=replay)

@@ -1,4 +1,4 @@
-"""Elements from several datasets, as another one chooses: choose_from_datasets and sample_from_datasets."""
+"""Take elements from several datasets, chosen by another one: choose_from_datasets and sample_from_datasets."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, concat, folded
 from headrace.columns import Indices
+from headrace.columns.block import Block, Failure, Item, concat, folded
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Pending, Pulled, Stream
+from headrace.indexed.counter import RANDOM_BOUND, random
 from headrace.ops.zip import branch_context
 from headrace.ops.zip import zip as zip_datasets
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
-from headrace.plan.marks import At, Joint, Mark, OwnMark
-from headrace.plan.node import Node, places, user_site
+from headrace.plan.marks import START, At, Joint, Mark, Marks, OwnMark
+from headrace.plan.node import Node, places, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
-from headrace.sources.counter import RANDOM_BOUND, random
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -35,7 +35,16 @@ def choose_from_datasets(
 ) -> Dataset:
     """Take each element from the dataset whose number `choice_dataset` gives.
 
-    When a chosen dataset has no more elements it ends there, or goes on with the others if not `stop_on_empty_dataset`.
+    When a chosen dataset has no more elements, the result ends, or continues with the others if not
+    `stop_on_empty_dataset`.
+
+    Args:
+        datasets: Datasets to combine.
+        choice_dataset: Dataset of numbers that choose the next dataset.
+        stop_on_empty_dataset: Whether to stop when the first dataset is exhausted.
+
+    Returns:
+        A new dataset.
 
     >>> letters, digits = hr.Dataset.from_tensor_slices(["a", "b"]), hr.Dataset.from_tensor_slices(["1", "2"])
     >>> list(hr.Dataset.choose_from_datasets([letters, digits], hr.Dataset.from_tensor_slices([0, 1, 1, 0])))
@@ -52,6 +61,16 @@ def sample_from_datasets(
     rerandomize_each_iteration: bool | None = None,
 ) -> Dataset:
     """Take each element from a dataset drawn at random: uniformly, or by `weights`, a list or a dataset of lists.
+
+    Args:
+        datasets: Datasets to combine.
+        weights: Probability of each dataset, as a list or a dataset of lists. Default: equal.
+        seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
+        stop_on_empty_dataset: Whether to stop when the first dataset is exhausted.
+        rerandomize_each_iteration: Whether each epoch draws other numbers.
+
+    Returns:
+        A new dataset.
 
     >>> heads, tails = hr.Dataset.from_tensors("heads").repeat(), hr.Dataset.from_tensors("tails").repeat()
     >>> tosses = list(hr.Dataset.sample_from_datasets([heads, tails], [0.9, 0.1], seed=1).take(100))
@@ -92,7 +111,7 @@ def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]
 
 
 def step_of(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
-    """Which step a draw falls into; a step of no width is never hit."""
+    """Return which step a draw falls into; a step of no width is never hit."""
     return np.searchsorted(steps, np.asarray(draw) / RANDOM_BOUND, side="right").astype(np.int64)
 
 
@@ -180,6 +199,9 @@ class Choose(Node):
     stop_on_empty: bool
     origin: str = field(repr=False)
 
+    grows = False
+    """Whether it may have got branches after a state was taken."""
+
     @property
     def operation(self) -> str:
         return self.origin
@@ -219,29 +241,44 @@ class Choosing(Protocol):
     @property
     def stop_on_empty(self) -> bool: ...
     @property
+    def grows(self) -> bool: ...
+    @property
     def pure(self) -> bool: ...
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
+def _marks_of(ctx: Context, branch: Node, marks: Marks) -> Marks:
+    """Where a branch stands; at its start if the marks do not know it, because a mixture got it later."""
+    return marks if any(ctx.prepared.number(node) in marks for node in walk(branch)) else START
+
+
 @opens(Choose, own=Ended)
 class ChooseStream(Stream):
-    """Fetches what a run of choices needs from each branch and puts it in order; one by one near a branch's end."""
+    """Fetch what a run of choices needs from each branch and order it; one by one near a branch's end."""
 
     def __init__(self, node: Choosing, ctx: Context, at: At) -> None:
         self._node = node
         self._inputs: list[Input] = [
-            branch_context(ctx, node.places[i]).open(child, at.inputs, slot=i) for i, child in enumerate(node.branches)
+            branch_context(ctx, node.places[i]).open(
+                child, _marks_of(ctx, child, at.inputs) if node.grows else at.inputs, slot=i
+            )
+            for i, child in enumerate(node.branches)
         ]
         self._waiting = [Pending() for _ in self._inputs]
         self._ended = set() if at.own is None else set(at.own.branches)
         self._over = False
-        # If reading shows of one branch alone, it is read after the others, and just as many rows as are chosen.
+        # If reading is observable for only one branch, read it after the others, and exactly as many rows as are
+        # chosen.
         self._shown = [not child.pure for child in node.branches]
         self._in_runs = not self._shown[-1] and sum(self._shown) <= 1
 
-    def _place(self) -> tuple[Mark, Ended]:
+    def _place(self) -> tuple[Mark, OwnMark]:
         marks = Joint(w.mark() if w else s.mark() for w, s in zip(self._waiting, self._inputs, strict=True))
-        return marks, Ended(tuple(sorted(self._ended)))
+        return marks, self._own(tuple(sorted(self._ended)))
+
+    def _own(self, ended: tuple[int, ...]) -> OwnMark:
+        """What must be known besides where the branches stand."""
+        return Ended(ended)
 
     def _pull(self, branch: int, want: int) -> Pulled:
         waiting = self._waiting[branch]
@@ -269,12 +306,15 @@ class ChooseStream(Stream):
                 whole.mark, whole.own = place
                 return whole
         self._over = True
-        for branch in sorted(self._ended):  # after a restore, nobody has read on to where it may have dropped a failure
+        # After a restore, the branch was not read to where it may have dropped a failure.
+        for branch in sorted(self._ended):
             self._inputs[branch].pull(1)
         return END
 
     def _more_choices(self, first: Block, want: int) -> Block:
-        """As many choices as rows are wanted, where they come few at a time: a turn of all branches is much work."""
+        """Return as many choices as rows are wanted, if choices come few at a time: a round over all branches is
+        expensive.
+        """
         choices, rows = [first], first.rows
         chooser = len(self._inputs) - 1
         while rows < want and (item := self._pull(chooser, want - rows)) is not END:
@@ -286,7 +326,7 @@ class ChooseStream(Stream):
         return concat(choices)
 
     def _together(self, numbers: np.ndarray[Any, Any]) -> Block | None:
-        """All choices at once, if every branch has rows for them; otherwise nothing is taken."""
+        """Return all choices at once, if every branch has rows for them; otherwise nothing is taken."""
         if len(numbers) < 2 or self._ended or numbers.min() < 0 or numbers.max() >= len(self._inputs) - 1:
             return None
         needs = np.bincount(numbers, minlength=len(self._inputs) - 1).tolist()
@@ -318,7 +358,7 @@ class ChooseStream(Stream):
         return items
 
     def _one(self, branch: int, number: int) -> Item | None:
-        """The row of one choice; None if there is none and the next choice is to be tried."""
+        """Return the row of one choice; None if there is none and the next choice is to be tried."""
         if not 0 <= branch < len(self._inputs) - 1:
             why = f"choice {branch} of {len(self._inputs) - 1} datasets"
             return Failure(self._node.error(IndexError(why), number))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, folded, gathered
 from headrace.columns import Indices
+from headrace.columns.block import Block, folded, gathered
 from headrace.errors import SpecError
 from headrace.execute.context import OBJECTS, Context
 from headrace.execute.inputs import Input
@@ -23,10 +23,18 @@ from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def concatenate(self: Dataset, dataset: Dataset, name: str | None = None) -> Dataset:
-    """The elements of this dataset, then those of `dataset`. `ds1 + ds2` says the same.
+def concatenate(self: Dataset[Element], dataset: Dataset[Element], name: str | None = None) -> Dataset[Element]:
+    """Append the elements of `dataset` to those of this dataset; `ds1 + ds2` does the same.
+
+    Args:
+        dataset: Dataset whose elements come after those of this one.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(2).concatenate(hr.Dataset.range(5, 7)))
     [np.int64(0), np.int64(1), np.int64(5), np.int64(6)]
@@ -65,7 +73,7 @@ class Concatenate(Node):
 
 @fetches(Concatenate)
 def fetch_concatenated(node: Concatenate, ctx: Context, indices: Indices) -> Block:
-    """The rows of whichever branch has them."""
+    """Return the rows of whichever branch has them."""
     starts = np.cumsum([0, *(child.cardinality for child in node.branches[:-1])])
 
     def read(branch: int, rows: Indices) -> Block:
@@ -75,7 +83,7 @@ def fetch_concatenated(node: Concatenate, ctx: Context, indices: Indices) -> Blo
 
 
 def on_branch(block: Block, branch: int) -> Block:
-    """The rows of each dataset have ids of their own."""
+    """Give the rows of each dataset their own ids."""
     block.ids = folded(block.ids, branch + 1)
     return block
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block
 from headrace.columns import Indices
+from headrace.columns.block import Block
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Made, Stream
-from headrace.ops.arguments import integer
+from headrace.ops.shared.arguments import integer
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node
@@ -22,10 +22,18 @@ from headrace.plan.structure import LEAF, Structure, tuple_of
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def enumerate(self: Dataset, start: int = 0, name: str | None = None) -> Dataset:
+def enumerate(self: Dataset[Element], start: int = 0, name: str | None = None) -> Dataset[tuple[np.int64, Element]]:
     """Pair each element with its position, counted from `start`.
+
+    Args:
+        start: Number of the first element.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.from_tensor_slices(["a", "b"]).enumerate(start=5))
     [(np.int64(5), 'a'), (np.int64(6), 'b')]
@@ -64,13 +72,13 @@ def _pair(structure: Structure) -> Structure:
 
 
 def number_rows(block: Block, numbers: Indices) -> Block:
-    """The block with a column of numbers in front."""
+    """Return the block with a column of numbers in front."""
     return Block(_pair(block.structure), [numbers, *block.columns], block.rows, block.mark, block.ids)
 
 
 @fetches(Enumerate)
 def fetch_numbered(node: Enumerate, ctx: Context, indices: Indices) -> Block:
-    """Rows with their numbers."""
+    """Return rows with their numbers."""
     return number_rows(ctx.fetch(node.input, indices), indices + node.start)
 
 

@@ -9,19 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Item
+from headrace.columns.block import Block, Item
+from headrace.columns.lazy_block import look_at
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Form
-from headrace.execute.parallel import process_count, work_in_parallel
-from headrace.execute.processes import IdleWorkers, Processes
+from headrace.execute.processes.block_workers import IdleWorkers, Processes
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.row_by_row import IsLast, Leaves, arguments_of
+from headrace.execute.stages.parallel import process_count, work_in_parallel
+from headrace.execute.stages.workers import Task
 from headrace.execute.stream import END, Made, Stream
-from headrace.execute.workers import Task
-from headrace.late_block import look_at
-from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import CallOutcome, Calls, ParallelCalls, call_each_row, call_on_rows, single, with_failures
+from headrace.ops.shared.arguments import Mode, execution, function, width
+from headrace.ops.shared.calls import (
+    CallOutcome,
+    Calls,
+    ParallelCalls,
+    call_each_row,
+    call_on_rows,
+    single,
+    with_failures,
+)
+from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Divides, Node
@@ -32,19 +41,31 @@ from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
+@explain_keywords
 def filter(
-    self: Dataset,
+    self: Dataset[Element],
     predicate: Callable[..., Any],
     name: str | None = None,
     *,
     num_parallel_calls: int | None = None,
     mode: Mode = "auto",
-) -> Dataset:
+) -> Dataset[Element]:
     """Keep the elements for which `predicate` returns True, in their order.
 
-    `num_parallel_calls` and `mode` mean what they mean for `map`: so many calls at a time, on threads or in processes.
+    `num_parallel_calls` and `mode` mean what they mean for `map`: how many calls run at a time, on threads or in
+    processes.
+
+    Args:
+        predicate: Function of one element that returns True or False.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        mode: How to call the function: "auto", "vectorized" (on blocks), "eager" (on each element) or "process".
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(6).filter(lambda x: x % 2 == 1))
     [np.int64(1), np.int64(3), np.int64(5)]
@@ -97,7 +118,7 @@ class Filter(Deciding, ParallelCalls):
 
 @opens(Filter, calls=True)
 def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
-    """Rows that stay, decided here, on threads or in processes."""
+    """Return rows that stay, decided here, on threads or in processes."""
     calls, remote = node.num_parallel_calls, None
     if node.mode == "process":
         calls = process_count(ctx, node.input, calls)
@@ -111,9 +132,9 @@ def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
 
 
 class FilterStream(Stream):
-    """Reads as many rows as it must keep; where nobody can tell, as many as that takes at the rate so far."""
+    """Read as many rows as it must keep; if reading is unobservable, as many as needed at the rate so far."""
 
-    MOST = 1 << 15
+    MAX_ROWS_PER_PULL = 1 << 15
 
     def __init__(
         self,
@@ -134,7 +155,7 @@ class FilterStream(Stream):
     def pull(self, want: int) -> Made:
         ask = want
         if self._node.pure:
-            ask = max(want, min(self.MOST, want * 9 * self._seen // (8 * self._kept) + 1))
+            ask = max(want, min(self.MAX_ROWS_PER_PULL, want * 9 * self._seen // (8 * self._kept) + 1))
         item = self._input.pull(ask)
         if not isinstance(item, Block):
             return item
@@ -161,7 +182,7 @@ class FilterStream(Stream):
             kept += stays
             return stays and (is_last(structure, leaves) or kept == want)
 
-        items = self._input.pull_until(self.MOST, ends)
+        items = self._input.pull_until(self.MAX_ROWS_PER_PULL, ends)
         if items is END:
             return END
         made: list[Item] = []
@@ -175,9 +196,9 @@ class FilterStream(Stream):
 
 
 def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> list[Item]:
-    """The rows that stay, and failures where the predicate raised; where it is called in another process, `remote`.
+    """Return the rows that stay, and failures for rows whose predicate raised. `remote` runs it in another process.
 
-    Marks: an item begins where the rows before it were decided, so that none is decided twice or left out.
+    Marks: an item begins after the rows that were decided before it, so that none is decided twice or left out.
     """
     decided = None if remote else single(node.whole(block), "b")
     if decided is not None:
@@ -190,7 +211,7 @@ def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> li
 
 
 def _keep_decided(node: Filter, block: Block, results: list[CallOutcome]) -> list[Item]:
-    """The rows that stay, by what the predicate said of each."""
+    """Return the rows that stay, by what the predicate said of each."""
 
     def good(start: int, stop: int) -> list[Item]:
         rows = block if stop - start == block.rows else block.slice(start, stop)
@@ -204,7 +225,7 @@ def _decide(predicate: Callable[..., Any], *components: Any) -> bool:
 
 
 def _outcomes_of(part: Block | Exception) -> list[CallOutcome]:
-    """What another process found out about some rows, or about one that it could not decide."""
+    """Return what another process found out about some rows, or about one that it could not decide."""
     return [(False, part)] if isinstance(part, Exception) else [(True, bool(value)) for value in part.elements()]
 
 
@@ -220,7 +241,7 @@ def _keep_where(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
 
 
 def truth(value: Any) -> bool:
-    """What a predicate may return: a bool, NumPy's or Python's, or an array that holds just one."""
+    """Return what a predicate may return: a bool, NumPy's or Python's, or an array that holds just one."""
     if value is True or value is False:
         return value
     array = np.asarray(value)

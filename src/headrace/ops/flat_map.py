@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from headrace import keys
-from headrace.block import Block
+from headrace.columns.block import Block
+from headrace.core import keys
 from headrace.errors import StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.stream import END, Made, Pending, Pulled, Stream, with_more
-from headrace.ops.arguments import function
-from headrace.ops.children import OneRow, Parent, open_child
-from headrace.ops.row_slices import RowSlices
-from headrace.ops.template import BuildingNode, Template
+from headrace.ops.shared.arguments import function
+from headrace.ops.shared.children import OneRow, Parent, open_child
+from headrace.ops.shared.row_slices import RowSlices
+from headrace.ops.shared.template import BuildingNode, Template
 from headrace.ops.window import Window, as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
@@ -27,10 +27,18 @@ from headrace.plan.spec import Probe
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def flat_map(self: Dataset, map_func: Callable[..., Dataset], name: str | None = None) -> Dataset:
-    """The elements of the datasets that `map_func` makes of each element, one dataset after the other.
+def flat_map(self: Dataset, map_func: Callable[..., Dataset[Element]], name: str | None = None) -> Dataset[Element]:
+    """Map each element to a dataset and return the elements of these datasets, one after the other.
+
+    Args:
+        map_func: Function of one element that returns a dataset.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(4).flat_map(lambda n: hr.Dataset.range(n)))
     [np.int64(0), np.int64(0), np.int64(1), np.int64(0), np.int64(1), np.int64(2)]
@@ -48,7 +56,7 @@ class FlatMap(BuildingNode):
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
     template: Template | RowSlices | None = field(default=None, repr=False, metadata=TUNING)
-    """What the function makes of any row, where one call of it is as good as many."""
+    """What the function makes of any row, if one call determines it."""
 
     divides = Divides.RUNS
 
@@ -68,7 +76,7 @@ class FlatMap(BuildingNode):
         return UNKNOWN
 
     def asked_once(self) -> Node | None:
-        """The node that knows what the function makes of every row, if one call tells that."""
+        """Return the node that knows what the function makes of every row, if one call determines it."""
         windows = self.input.stacked_windows() if isinstance(self.input, Window) else None
         structure = self.input.spec.structure
         if windows is None:
@@ -82,41 +90,43 @@ class FlatMap(BuildingNode):
 
 @dataclass(slots=True)
 class Child(OwnMark):
-    """Where in the dataset of a row the next one lies."""
+    """The position in the dataset of a row."""
 
     mark: Marked
 
 
 @opens(FlatMap, own=Child)
 def open_flat_map(node: FlatMap, ctx: Context, at: At) -> Stream:
-    """The rows of one dataset after the other."""
+    """Return the rows of one dataset after the other."""
     return FlatMapStream(node, ctx, at, node.template)
 
 
 class ManyAtOnce(Protocol):
-    """Makes the rows of many parents in one go."""
+    """Make the rows of many parents at once."""
 
     @property
     def rows(self) -> int | None:
-        """How many rows each parent has, where that is known."""
+        """Return how many rows each parent has, if known."""
 
     @property
     def most(self) -> int | None:
-        """How many parents it takes at a time."""
+        """Return how many parents it takes at a time."""
 
     def fill(self, ctx: Context, parents: Block) -> Block | None:
-        """The rows of all these, one parent after the other; None where they must be looked at one by one."""
+        """Return the rows of all these parents in order; None if they must be handled one by one."""
 
 
 class ParentPlace(NamedTuple):
-    """Where a halted stream ends: before the parent `following`, and inside the child of another, if that was cut."""
+    """The position at which a halted stream ends: before the parent `following`, and inside the child of another if
+    cut.
+    """
 
     following: int
     inside: tuple[int, Any] | None
 
 
 class FlatMapStream(Stream):
-    """One child at a time, or many windows or rows at once."""
+    """Read one child at a time, or many windows or rows at once."""
 
     def __init__(self, node: Parent, ctx: Context, at: At, template: ManyAtOnce | None = None) -> None:
         self._node = node
@@ -133,7 +143,7 @@ class FlatMapStream(Stream):
         self._halted = False
         self._parent: Mark
         if at.own is not None and not self._next(at.own.mark):
-            raise StateError("the input of flat_map ended before the element where the state was taken")
+            raise StateError("the input of flat_map ended before the element at which the state was taken")
 
     def _next(self, mark: Marked | None = None) -> bool:
         """Open the child of the next parent."""
@@ -158,7 +168,7 @@ class FlatMapStream(Stream):
             self._child = None
 
     def _at_once(self, want: int) -> Block | None:
-        """The rows of as many parents as are wanted; where that cannot be done, they wait."""
+        """Return the rows of as many parents as are wanted; keep the parents pending if that is impossible."""
         template = self._template
         if template is None or self._waiting:
             return None
@@ -176,7 +186,7 @@ class FlatMapStream(Stream):
         return made
 
     def pull(self, want: int) -> Made:
-        """The next rows; where nobody can tell, those of many small children at once."""
+        """Return the next rows; if reading is unobservable, those of many small children at once."""
         item = self._pull(want)
         return with_more(item, want, self._pull) if self._unseen else item
 

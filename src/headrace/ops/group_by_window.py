@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from headrace import keys
-from headrace.block import Block, Failure, Item, leaf, pick_rows, structures_differ
+from headrace.columns.block import Block, Failure, Item, leaf, pick_rows, structures_differ
+from headrace.core import keys
 from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
@@ -21,16 +21,16 @@ from headrace.execute.registry import opens
 from headrace.execute.row_by_row import Leaves, arguments_of
 from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.arguments import function, positive
-from headrace.ops.calls import CallOutcome, call_each_row, traced_numbers
-from headrace.ops.children import OneRow
+from headrace.indexed.memory import Memory
+from headrace.ops.shared.arguments import function, positive
+from headrace.ops.shared.calls import CallOutcome, call_each_row, traced_numbers
+from headrace.ops.shared.children import OneRow
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At, Mark, Marked, OwnMark
 from headrace.plan.node import TUNING, Ahead, Divides, Node
 from headrace.plan.spec import Probe, Spec
 from headrace.plan.structure import Structure
-from headrace.sources.memory import Memory
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace")
 
 MAX_ROWS_AT_A_TIME = 1 << 10
-"""How many rows are read at most before they are put into their groups."""
+"""How many rows are read at most before they are assigned to their groups."""
 MAX_KEPT_ROWS, MAX_KEPT_BYTES = 256, 256 << 10
-"""Rows that wait stay in a block of this size; those of a larger one are copied."""
+"""Buffered rows stay in a block of at most this size; those of a larger one are copied."""
 MAX_PARTS = 16
-"""Of how many blocks the rows of one key may be before they are copied into one."""
+"""How many blocks the rows of one key may span before they are copied into one."""
 
 
 def group_by_window(
@@ -57,6 +57,16 @@ def group_by_window(
     """Collect elements with the same integer key; of each `window_size` of them `reduce_func(key, dataset)` makes one.
 
     Groups that are not full at the end come last, in the order of their keys.
+
+    Args:
+        key_func: Function of one element that returns its integer key.
+        reduce_func: Function (key, dataset of a window) that returns a dataset.
+        window_size: Number of elements in a window.
+        window_size_func: Function of the key that returns the window size.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> evens_and_odds = hr.Dataset.range(10).group_by_window(lambda x: x % 2, lambda key, ds: ds.batch(5), 5)
     >>> list(evens_and_odds)
@@ -75,7 +85,7 @@ def group_by_window(
 
 @dataclass(frozen=True, eq=False)
 class GroupByWindow(Node):
-    """Rows with one key, `size_func(key)` at a time, through a dataset that `reduce_func` makes."""
+    """Reduce every `size_func(key)` rows with one key by the dataset that `reduce_func` returns."""
 
     input: Node
     key_func: Callable[..., Any]
@@ -112,7 +122,7 @@ class GroupByWindow(Node):
         return self.function.remark(self.input.spec)
 
     def key_of(self, value: Any) -> int:
-        """The key of a row, of what the function gave."""
+        """Return the key of a row, of what the function gave."""
         if type(value) is np.int64:  # as most keys are
             return int(value)
         key = leaf(value)
@@ -121,18 +131,18 @@ class GroupByWindow(Node):
         return int(key)
 
     def key_of_row(self, structure: Structure, leaves: Leaves) -> int:
-        """The key of one row, by calling the function."""
+        """Return the key of one row, by calling the function."""
         return self.key_of(self.key_func(*arguments_of(structure, leaves)))
 
     def keys(self, block: Block) -> Iterator[int | Exception]:
-        """The keys of rows: all at once where the function is traced, else each made when it is asked for."""
+        """Yield the keys of rows: all at once if the function is traced, else lazily."""
         traced = traced_numbers(self.function, block, "iub")
         if traced is None:
             return keys_of(self, call_each_row(self.function.fn, block, keep=True))
         return iter((traced.astype(np.int8) if traced.dtype.kind == "b" else traced).tolist())
 
     def size_of(self, key: int) -> int:
-        """How many rows with this key make a window."""
+        """Return how many rows with this key make a window."""
         if self.window_size is not None:
             return self.window_size
         size = int(self.size_func(np.int64(key)))
@@ -141,7 +151,7 @@ class GroupByWindow(Node):
         return size
 
     def outcome(self, ctx: Context, key: int, rows: Block, mark: Marked | None) -> Input | OneRow:
-        """The rows that come out for a full window."""
+        """Return the rows that come out for a full window."""
         structure = rows.structure
         assert rows.ids is not None, "rows are read with ids"
         path, number = int(rows.ids[0, 0]), int(rows.ids[0, 1])
@@ -158,7 +168,7 @@ class GroupByWindow(Node):
 
 
 class Grouping(Protocol):
-    """A node that groups rows by key and makes something of each full group."""
+    """A node that groups rows by key and reduces each full group."""
 
     @property
     def input(self) -> Node: ...
@@ -171,7 +181,7 @@ class Grouping(Protocol):
 
 
 def keys_of(node: Grouping, given: Iterator[CallOutcome]) -> Iterator[int | Exception]:
-    """The keys of rows, of what a user's function gave for each, or why there is none."""
+    """Yield the keys of rows, of what a user's function gave for each, or why there is none."""
     for fine, value in given:
         try:
             key = node.key_of(value) if fine else value
@@ -183,10 +193,10 @@ def keys_of(node: Grouping, given: Iterator[CallOutcome]) -> Iterator[int | Exce
 
 @dataclass(slots=True)
 class GroupMark(OwnMark):
-    """Which rows wait: those `read` since the oldest of them, the last ones of each key, so many as `waiting` says.
+    """Which rows are buffered: of those `read` since the oldest, the last `waiting[key]` of each key.
 
-    `flushing` are the keys that are left once the input is at its end; `current` is the key of the group that is given
-    out, and where its dataset stands.
+    `flushing` are the keys that are left after the end of the input; `current` is the key of the group that is being
+    returned, and the position in its dataset.
     """
 
     read: int
@@ -203,13 +213,13 @@ class WaitingRows(NamedTuple):
 
     @property
     def mark(self) -> Mark:
-        """Where the first of them lies."""
+        """Return the mark of the first one."""
         return self.block.mark.later(self.rows[0])
 
 
 @opens(GroupByWindow, own=GroupMark)
 class GroupStream(Stream):
-    """One group at a time is given out; the others wait, their rows copied out of the blocks they came in."""
+    """Return one group at a time; the rows of the others are buffered, copied out of their blocks."""
 
     def __init__(self, node: Grouping, ctx: Context, at: At) -> None:
         self._node = node
@@ -234,11 +244,11 @@ class GroupStream(Stream):
                 self._emit(*own.current)
 
     def _refill(self, until: int, waiting: dict[int, int]) -> None:
-        """Read again up to where the state was taken, and keep the last rows of each key, as many as waited."""
+        """Re-read up to the position of the state, and keep the last rows of each key, as many as were buffered."""
         while self._input.ordinal < until:
             item = self._input.pull(min(until - self._input.ordinal, 256))
             if item is END:
-                raise StateError("the input ended before the element where the state was taken")
+                raise StateError("the input ended before the element at which the state was taken")
             if isinstance(item, Block):
                 self._sort(item, waiting)
         for key, count in waiting.items():
@@ -257,7 +267,7 @@ class GroupStream(Stream):
             self._wait(key, block, indices)
 
     def _wait(self, key: int, block: Block, rows: list[int]) -> None:
-        """Have rows of a block wait: a small block is kept as it is, of a large one they are copied."""
+        """Buffer rows of a block: a small block is kept as it is, rows of a large one are copied."""
         parts = self._parts.setdefault(key, [])
         parts.append(WaitingRows(block, rows))
         if block.rows > MAX_KEPT_ROWS or block.nbytes > MAX_KEPT_BYTES:
@@ -266,7 +276,7 @@ class GroupStream(Stream):
             self._parts[key] = [_copied(parts)]
 
     def _here(self) -> Mark:
-        """The mark of the input's next row."""
+        """Return the mark of the input's next row."""
         if self._block is not None and self._at < self._block.rows:
             return self._block.mark.later(self._at)
         return self._input.mark()
@@ -292,7 +302,7 @@ class GroupStream(Stream):
                 self._child = None
             if self._flushing is not None:
                 if not self._flushing:
-                    self._input.pull(1)  # after a restore it is not at its end, where it may have dropped a failure
+                    self._input.pull(1)  # after a restore it is not at its end, at which it may have dropped a failure
                     return END
                 self._emit(self._flushing[0])
                 continue
@@ -341,7 +351,7 @@ class GroupStream(Stream):
         return None
 
     def _read_row_by_row(self) -> Item | None:
-        """As `_read_on`, of an input that must not be read beyond the row that fills a group."""
+        """Like `_read_on`, for an input that must not be read beyond the row that fills a group."""
         node, counts, size_of = self._node, self._counts, self._node.size_of
         key_of_row = node.key_of_row
         found: list[int] = []
@@ -387,7 +397,7 @@ class GroupStream(Stream):
         return failure
 
     def _stow(self) -> None:
-        """At the end of a block, copy its rows that wait out of it."""
+        """Copy the buffered rows out of a block at its end."""
         if self._block is not None and self._at >= self._block.rows:
             for key, rows in self._local.items():
                 self._wait(key, self._block, rows)
@@ -407,7 +417,7 @@ class GroupStream(Stream):
 
 
 def _gathered(parts: list[WaitingRows]) -> Block:
-    """The rows that wait, copied into one block."""
+    """Return the rows that wait, copied into one block."""
     if len(parts) == 1:
         rows = parts[0].block.take(np.array(parts[0].rows))
     else:

@@ -8,27 +8,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item
+from headrace.columns.block import Block, Failure, Item
 from headrace.errors import ElementError, unopened_file, warn_once
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
-from headrace.ops.calls import each
-from headrace.ops.unchanged_rows import UnchangedRows
+from headrace.ops.shared.calls import each
+from headrace.ops.shared.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Divides
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 log = logging.getLogger("headrace")
 
 
-def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = None) -> Dataset:
+def ignore_errors(self: Dataset[Element], log_warning: bool = False, name: str | None = None) -> Dataset[Element]:
     """Drop the elements that fail; with `log_warning` each is logged.
 
     A file that cannot be opened is such an element, with all its records: a warning names each, once.
+
+    Args:
+        log_warning: Whether to log each failed element.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.from_tensor_slices(["1", "x", "3"]).map(int).ignore_errors())
     [np.int64(1), np.int64(3)]
@@ -57,7 +65,7 @@ class IgnoreErrors(UnchangedRows):
 
 @opens(IgnoreErrors)
 class IgnoreErrorsStream(Stream):
-    """Pulls until something is no failure. An element that its class refuses is one as well."""
+    """Pull until an item is no failure. An element that its class rejects is a failure as well."""
 
     def __init__(self, node: IgnoreErrors, ctx: Context, at: At) -> None:
         self._node = node
@@ -71,7 +79,7 @@ class IgnoreErrorsStream(Stream):
         return self._kept(item) if isinstance(item, Block) and item.structure.custom else item
 
     def _kept(self, block: Block) -> list[Item]:
-        """The rows that can be put together."""
+        """Return the rows that can be assembled."""
         kept = []
         for i, (fine, value) in enumerate(each(block.elements())):
             if fine:
@@ -89,7 +97,7 @@ class IgnoreErrorsStream(Stream):
 
 
 def warn_of_dropped_file(node: IgnoreErrors, error: BaseException) -> None:
-    """Warn, once for each file and place in the user's code, if an element is dropped for want of a whole file."""
+    """Warn, once for each file and line of user code, if an element is dropped because a whole file is unreadable."""
     file = unopened_file(error)
     if file is not None:
         where = f" added at {node.site}" if node.site else ""

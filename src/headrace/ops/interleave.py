@@ -1,4 +1,4 @@
-"""Take turns among several datasets at a time."""
+"""Interleave several datasets at a time."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headrace import _native, keys
-from headrace.block import Block, Item
+from headrace import _native
 from headrace.columns import Indices
+from headrace.columns.block import Block, Item
+from headrace.columns.lazy_block import held_bytes, merge_rows
+from headrace.core import keys
 from headrace.errors import StateError
-from headrace.execute.context import CYCLE, Context
+from headrace.execute.context import DEFAULT_CYCLE_LENGTH, Context
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import ReadersAhead, RowBuffer
 from headrace.execute.stream import END, Made, Pulled, Stream, with_more
-from headrace.late_block import held_bytes, merge_rows
-from headrace.ops.arguments import MAX_OPEN_DATASETS, function, positive, width
-from headrace.ops.children import Parent, open_child
 from headrace.ops.prefetch import Prefetch
-from headrace.ops.template import BuildingNode
+from headrace.ops.shared.arguments import MAX_OPEN_DATASETS, function, positive, width
+from headrace.ops.shared.children import Parent, open_child
+from headrace.ops.shared.keywords import explain_keywords
+from headrace.ops.shared.template import BuildingNode
 from headrace.options import AUTOTUNE
 from headrace.plan.access import is_brief
 from headrace.plan.cardinality import Cardinality
@@ -34,28 +37,40 @@ from headrace.plan.spec import Probe
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
+@explain_keywords
 def interleave(
     self: Dataset,
-    map_func: Callable[..., Dataset],
+    map_func: Callable[..., Dataset[Element]],
     cycle_length: int | None = None,
     block_length: int | None = None,
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,
     name: str | None = None,
-) -> Dataset:
+) -> Dataset[Element]:
     """Visit `cycle_length` datasets made by `map_func` in turn, `block_length` elements each.
 
-    With `num_parallel_calls` that many of them are read ahead, each on a thread, with AUTOTUNE as many as are found to
-    help, which is also so for files on this machine that are only read; the order stays the same, unless
-    `deterministic=False`.
+    With `num_parallel_calls` that many of them are read ahead, each on a thread. With AUTOTUNE, and for local files
+    that are only read, as many are as are found to help. The order stays the same, unless `deterministic=False`.
+
+    Args:
+        map_func: Function of one element that returns a dataset.
+        cycle_length: Number of inputs that take turns.
+        block_length: Number of elements that each input gives per turn.
+        num_parallel_calls: Number of inputs that are read at the same time, or `hr.AUTOTUNE`.
+        deterministic: Whether to keep the order of elements. Default: the option of the pipeline, which keeps it.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(2).interleave(lambda i: hr.Dataset.range(10 * i, 10 * i + 2), cycle_length=2))
     [np.int64(0), np.int64(10), np.int64(1), np.int64(11)]
     """
     if cycle_length is None or cycle_length == AUTOTUNE:
-        cycle_length = CYCLE
+        cycle_length = DEFAULT_CYCLE_LENGTH
     return self._then(
         Interleave,
         function("interleave", map_func, self._node.spec),
@@ -109,26 +124,27 @@ class TurnTaker(Parent, Protocol):
     def deterministic(self) -> bool | None: ...
 
 
-MERGED_BYTES = 4 << 20
-"""Rows that lie ready are put in order up to so many bytes at a time, wanted or not: rows are cheap, turns are not."""
+MAX_MERGED_BYTES = 4 << 20
+"""How many bytes of ready rows are merged at a time, wanted or not: rows are cheap, rounds are not."""
 ANOTHER_LANE = -1
 NO_LANE = -2
 
 
 class ManyChildren(Protocol):
-    """Makes the rows of many parents in one go."""
+    """Make the rows of many parents at once."""
 
     @property
     def most(self) -> int:
-        """How many parents it takes at a time."""
+        """Return how many parents it takes at a time."""
 
     def fill_each(self, ctx: Context, parents: Block) -> list[Block] | None:
-        """All rows of each of these, marked; None where they must be looked at one by one."""
+        """Return all rows of each of these parents, marked; None if they must be handled one by one."""
 
 
 Plan: TypeAlias = tuple[Indices, list[int], list[int], tuple[int, int], int, int]
-"""What `take_turns` gives: the order of the rows, the lane of each slot, the rows taken of each lane, the turn and what
-was given in it, how many lanes have had a slot, and of which lane more rows are needed."""
+"""The result of `take_turns`: the order of the rows, the lane of each slot, the rows taken from each lane, the current
+turn and what it has given, how many lanes have had a slot, and which lane needs more rows.
+"""
 
 
 class Lane(NamedTuple):
@@ -138,11 +154,68 @@ class Lane(NamedTuple):
     rows: RowBuffer
 
 
+MAX_LANES_AT_ONCE = 64
+
+
+class ReadyRows:
+    """How many rows each lane has ready, from which turns are planned. Shares the list `lanes` with its caller."""
+
+    def __init__(self, lanes: list[RowBuffer]) -> None:
+        self._lanes = lanes
+        self._structure = next((head.structure for rows in lanes if (head := rows.head()) is not None), None)
+        self._counts = [0] * len(lanes)
+        self._alike = [False] * len(lanes)
+        self._rows = self._bytes = 0
+        for number in range(len(lanes)):
+            self._look(number)
+
+    def _look(self, number: int) -> None:
+        rows = self._lanes[number]
+        head = rows.head()
+        if head is not None:
+            if self._structure is None:
+                self._structure = head.structure
+            self._rows += head.rows
+            self._bytes += held_bytes(head)
+        self._counts[number], self._alike[number] = rows.ready_rows(self._structure)
+
+    def add(self, rows: RowBuffer) -> None:
+        """Count another lane, too."""
+        self._lanes.append(rows)
+        self._counts.append(0)
+        self._alike.append(False)
+        self._look(len(self._lanes) - 1)
+
+    def read_more(self, number: int) -> bool:
+        """Read more rows of a lane; False if what it has must be taken first."""
+        if not self._alike[number] or not self._lanes[number].read_more():
+            return False
+        self._look(number)
+        return True
+
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Return for each lane how many rows are ready, and whether these are its last."""
+        ended = [rows.ended and alike for rows, alike in zip(self._lanes, self._alike, strict=True)]
+        return np.array(self._counts, np.int64), np.array(ended, np.uint8)
+
+    def most_rows(self, want: int) -> int:
+        """Return how many rows to merge, if they are ready."""
+        fitting = MAX_MERGED_BYTES * self._rows // max(1, self._bytes)
+        return max(want, fitting - fitting % want)
+
+    def lanes_for(self, want: int) -> int:
+        """Return how many more lanes to open for `want` rows: one, unless all open ones have ended."""
+        rows = sum(self._counts)
+        if not rows or not all(lane.ended for lane in self._lanes):
+            return 1
+        return max(1, min(MAX_LANES_AT_ONCE, want * len(self._lanes) // rows))
+
+
 @dataclass(slots=True)
 class TurnsMark(OwnMark):
-    """Whose turn it is, and what it has given in it; how many parents were read since the oldest live one.
+    """The current slot, what it has given in its turn, and how many parents were read since the oldest live one.
 
-    `live` are the slots that hold a dataset: which, the ordinal of the parent, and where the dataset stands.
+    `live` are the slots that hold a dataset: the slot, the ordinal of the parent, and the position in the dataset.
     """
 
     turn: int
@@ -152,11 +225,11 @@ class TurnsMark(OwnMark):
 
 
 class InterleaveStream(Stream):
-    """Walks the slots in turn. Where the input is read again: at the oldest live parent.
+    """Visit the slots in turn. A resume re-reads the input from the oldest live parent.
 
-    Each slot holds a lane. How many rows the lanes have ready says which rows come next: many turns are planned at a
-    time, and one gather makes their block. Failures, and rows that must not be made before they are wanted, are taken
-    turn by turn.
+    Each slot holds a lane. The numbers of ready rows determine which rows come next: many turns are planned at a time,
+    and one gather makes their block. Failures, and rows that must not be made before they are requested, are taken turn
+    by turn.
     """
 
     def __init__(
@@ -172,7 +245,7 @@ class InterleaveStream(Stream):
         self._merge = merge
         self._many = many
         self._rows_each = 1
-        self._alone = 0  # so many parents are opened one by one before many are tried again
+        self._alone = 0  # how many parents are opened one by one before many are tried again
         self._ordered = ctx.keeps_order(node.deterministic)
         self._unseen = node.pure and self._ordered
         self._plans = merge is merge_rows  # rows of workers elsewhere are waited for in their turn
@@ -193,7 +266,7 @@ class InterleaveStream(Stream):
         for index, number, inner in sorted(own.live, key=lambda entry: entry[1]):
             self._pass_parents(number)
             if not self._open(index, mark=inner):
-                raise StateError("the input of interleave ended before the element where the state was taken")
+                raise StateError("the input of interleave ended before the element at which the state was taken")
             self._fill(index)
         self._pass_parents(base + own.read)
 
@@ -252,7 +325,7 @@ class InterleaveStream(Stream):
         return buffer
 
     def _place(self) -> tuple[Mark, TurnsMark]:
-        """What the next rows are marked with. Entries of slots are made anew only where one has changed since."""
+        """Return the marks of the next rows. Slot entries are rebuilt only if one has changed."""
         for index in self._changed:
             lane = self._slots[index]
             self._entries.pop(index, None)
@@ -268,7 +341,7 @@ class InterleaveStream(Stream):
         return oldest, TurnsMark(self._turn, self._given, read, tuple(self._entries.values()))
 
     def _place_of(self, item: Item, lane: Lane) -> tuple[Mark, TurnsMark]:
-        """What rows of the slot whose turn it is are marked with: they know better than the slot did where they lie."""
+        """Return the marks of rows of the current slot: they are more precise than those of the slot."""
         self._changed.discard(self._turn)
         self._entries[self._turn] = (self._turn, lane.parent.ordinal, item.mark)
         place = self._place()
@@ -285,7 +358,7 @@ class InterleaveStream(Stream):
         return with_more(item, want, self.pull_item) if self._unseen else item
 
     def pull_item(self, want: int) -> Pulled:
-        """What comes next, as it comes: rows of one turn, or of many."""
+        """Return the next item: rows of one turn, or of many."""
         return self._ahead.pull(self._next, want, self._buffers) or END
 
     def _buffers(self) -> list[RowBuffer | None]:
@@ -295,42 +368,40 @@ class InterleaveStream(Stream):
         return (self._many_turns(want) if self._unseen and self._plans else None) or self._turn_by_turn(want)
 
     def _many_turns(self, want: int) -> Block | None:
-        """The rows of many turns, if possible as many as are wanted; None if the next one must be taken by itself."""
+        """Return the rows of many turns, if possible as many as are wanted; None if the next turn must be taken by
+        itself.
+        """
         start, length = (self._turn, self._given), self._node.block_length
         if want < 2 * length:  # within a turn the mark of each row is exact, which long turns are there for
             return None
+        lanes = [lane.rows for lane in self._slots if lane is not None]
+        numbers = iter(range(len(lanes)))
+        slots = [-1 if lane is None else next(numbers) for lane in self._slots]
+        lanes += [lane.rows for lane in self._waiting]
+        ready = ReadyRows(lanes)
         while True:
-            lanes = [lane.rows for lane in self._slots if lane is not None]
-            numbers = iter(range(len(lanes)))
-            slots = [-1 if lane is None else next(numbers) for lane in self._slots]
-            lanes += [lane.rows for lane in self._waiting]
-            heads = [head for rows in lanes if (head := rows.head()) is not None]
-            found = [rows.ready_rows(heads[0].structure if heads else None) for rows in lanes]
-            ready = np.array([count for count, _ in found], np.int64)
-            ended = np.array([rows.ended and alike for rows, (_, alike) in zip(lanes, found, strict=True)], np.uint8)
-            most = self._most_rows(want, heads)
-            plan = _native.take_turns(slots, ready, ended, self._over, start, length, most)
+            most = ready.most_rows(want)
+            plan = _native.take_turns(slots, *ready.arrays(), self._over, start, length, most)
             wanted, rows_found = plan[-1], len(plan[0])
             if rows_found >= want or wanted == NO_LANE:
                 break
             if wanted == ANOTHER_LANE:
                 opened = len(self._waiting)
-                self._open(plan[3][0], want - rows_found)
+                for _ in range(ready.lanes_for(want - rows_found)):
+                    if not self._open(plan[3][0], want - rows_found):
+                        break
                 for lane in islice(self._waiting, opened, None):
                     lane.rows.read_more()
-            elif not found[wanted][1] or not lanes[wanted].read_more():
+                    ready.add(lane.rows)
+            elif not ready.read_more(wanted):
                 break
         if rows_found > want and rows_found % want:  # what is left over would have to be joined with the next
-            plan = _native.take_turns(slots, ready, ended, self._over, start, length, rows_found - rows_found % want)
+            most = rows_found - rows_found % want
+            plan = _native.take_turns(slots, *ready.arrays(), self._over, start, length, most)
         return self._merged(lanes, plan) if rows_found else None
 
-    def _most_rows(self, want: int, heads: list[Block]) -> int:
-        """How many rows to merge, if they are ready."""
-        fitting = MERGED_BYTES * sum(head.rows for head in heads) // max(1, sum(map(held_bytes, heads)))
-        return max(want, fitting - fitting % want)
-
     def _merged(self, lanes: list[RowBuffer], plan: Plan) -> Block:
-        """The rows of a plan, taken from the lanes."""
+        """Return the rows of a plan, taken from the lanes."""
         order, numbers, used, (turn, given), seated, _ = plan
         place = self._place()
         live = [lane for lane in self._slots if lane is not None]

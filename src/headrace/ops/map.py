@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block
 from headrace.columns import Indices
+from headrace.columns.block import Block
 from headrace.execute.context import Context
-from headrace.execute.processes import IdleWorkers
+from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
+from headrace.execute.stages.unordered import Unordered
 from headrace.execute.stream import Stream
-from headrace.execute.unordered import Unordered
-from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import MappingCalls, call_on_rows, check_promise, fetch_call, make_rows, open_calls
+from headrace.ops.shared.arguments import Mode, execution, function, width
+from headrace.ops.shared.calls import MappingCalls, call_on_rows, check_promise, fetch_call, make_rows, open_calls
+from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -25,11 +26,13 @@ from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Mapped
 
 
+@explain_keywords
 def map(
     self: Dataset,
-    map_func: Callable[..., Any],
+    map_func: Callable[..., Mapped],
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,
     synchronous: bool | None = None,
@@ -38,27 +41,40 @@ def map(
     *,
     mode: Mode = "auto",
     output_signature: Any = None,
-) -> Dataset:
-    """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.
+) -> Dataset[Mapped]:
+    """Replace each element by the result of `map_func`. Components of a tuple arrive as separate arguments.
 
     With `num_parallel_calls` that many calls run at a time, on threads; the order stays, unless `deterministic=False`.
-    Right before a batch, a thread makes several quick calls on end.
-    `synchronous=True` has the calls run in the consumer's own thread all the same. The variables that the
-    function reads, in its closure and among globals, are those of the moment `map` is called, unless it assigns them;
-    a global that is a mutable object is looked up at each use. `output_signature` says in advance what comes out:
-    an element that is something else is an error.
+    Right before a batch, a thread makes several quick calls in a row. `synchronous=True` runs the calls in the
+    consumer's thread all the same. The variables that the function reads, in its closure and among globals, are those
+    of the moment `map` is called, unless it assigns them; a global that is a mutable object is looked up at each use.
+    `output_signature` says in advance what comes out: an element that is something else is an error.
 
     `mode="process"` makes the calls in `num_parallel_calls` worker processes (None: one for each CPU), for functions
-    that hold Python's lock. They start at the first element, and stay for the next pass while the dataset lives.
-    Elements travel through shared memory, several at a time if they take less than some milliseconds; the function is
-    sent once, with all it captures, so what it changes stays in its worker; it is sent to new workers where a pass
-    finds that it, or what it captures, has changed here. If a worker dies, the elements it had are tried once more, one
-    by one; one that kills its worker again is an error.
+    that hold the GIL. They start at the first element, and stay for the next pass while the dataset lives. Elements
+    travel through shared memory, several at a time if they take less than some milliseconds; the function is sent once,
+    with all it captures, so what it changes stays in its worker; it is sent to new workers if a pass finds that it, or
+    what it captures, has changed here. If a worker dies, the elements it had are tried once more, one by one; one that
+    kills its worker again is an error.
 
     A function of plain NumPy code runs on whole blocks of elements, with the same results to the last bit; an `if` on
     data has each element take its own path. One that has effects, loops by data, or gives another structure, dtype or
     shape on another path is called on each (`explain()` says which and why). `mode="eager"` has it called on each in
     any case; `mode="vectorized"` never, last bits may differ, and what cannot be vectorised is an error.
+
+    Args:
+        map_func: Function of one element. Components of a tuple arrive as separate arguments.
+        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        deterministic: Whether to keep the order of elements. Default: the option of the pipeline, which keeps it.
+        synchronous: Whether to call the function in the consumer's thread.
+        use_unbounded_threadpool: Accepted for compatibility with tf.data.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+        mode: How to call the function: "auto", "vectorized" (on blocks), "eager" (on each element) or "process".
+        output_signature: Structure, shapes and dtypes of the results. Default: found by tracing or from the first
+            element.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
@@ -74,7 +90,7 @@ def map(
 
 @dataclass(frozen=True, eq=False)
 class Map(MappingCalls):
-    """Calls the function, on blocks if nobody can tell."""
+    """Call the function, on blocks if that is unobservable."""
 
     input: Node
     fn: Callable[..., Any]
@@ -112,7 +128,7 @@ class Map(MappingCalls):
 
 @opens(Map, own=Unordered, calls=True)
 def open_map(node: Map, ctx: Context, at: At) -> Stream:
-    """Rows through the function, here or in another process."""
+    """Return rows through the function, here or in another process."""
     in_process = node.mode == "process"
     here = partial(map_rows, node, cancelled=ctx.run.is_cancelled if node.lot > 1 else None)
     call = partial(call_on_rows, node.fn, node.signature) if in_process else here
@@ -122,23 +138,23 @@ def open_map(node: Map, ctx: Context, at: At) -> Stream:
 
 @fetches(Map)
 def fetch_mapped(node: Map, ctx: Context, indices: Indices) -> Block:
-    """What the function makes of these rows."""
+    """Return what the function makes of these rows."""
     return fetch_call(node, ctx, indices, partial(map_rows, node))
 
 
 def map_one(node: Map, *args: Any) -> tuple[Structure, list[Any]]:
-    """What the function makes of one row."""
+    """Return what the function makes of one row."""
     return check_promise(node.fn, node.fn(*args), node.signature)
 
 
 def map_rows(node: Map, block: Block, *, cancelled: Callable[[], bool] | None = None) -> list[Block | Exception]:
-    """What the function makes of a block: as a whole, or of each row."""
+    """Return what the function makes of a block: as a whole, or of each row."""
     whole = map_whole(node, block)
     return [whole] if whole is not None else call_on_rows(node.fn, node.signature, block, cancelled=cancelled)
 
 
 def map_whole(node: Map, block: Block) -> Block | None:
-    """What the function makes of a block as a whole, None where it must be called on each row."""
+    """Apply the function to a block as a whole; None if it must be called on each row."""
     found = node.whole(block)
     if found is None or (node.signature and node.signature.conflict(found[0].spec)):
         return None

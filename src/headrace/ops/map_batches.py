@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
-    from headrace.ops.arguments import Mode
+    from headrace.ops.shared.arguments import Mode
 
 
 def map_batches(
@@ -19,9 +19,19 @@ def map_batches(
     mode: Mode = "eager",
     name: str | None = None,
 ) -> Dataset:
-    """Give `map_func` arrays of up to `batch_size` elements at a time; its results are elements again.
+    """Call `map_func` with arrays of up to `batch_size` elements and split the results into elements again.
 
     It is `batch(batch_size).map(map_func).unbatch()`: for functions that are vectorised by hand.
+
+    Args:
+        map_func: Function of arrays of up to `batch_size` elements.
+        batch_size: Largest number of elements per call.
+        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        mode: How to call the function: "auto", "vectorized" (on blocks), "eager" (on each element) or "process".
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(5).map_batches(lambda x: x - x.max(), 3))
     [np.int64(-2), np.int64(-1), np.int64(0), np.int64(-1), np.int64(0)]

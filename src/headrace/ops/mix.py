@@ -1,69 +1,101 @@
-"""Datasets in one, by weights that are kept exactly and may change on the way."""
+"""Mix datasets by weights that are kept exactly and may change over time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from headrace import _native, keys
-from headrace.block import Block, folded, pick_rows, scalar_block
 from headrace.columns import Indices
-from headrace.errors import SpecError
+from headrace.columns.block import Block, folded, pick_rows, scalar_block
+from headrace.core import keys
+from headrace.core.keys import Seed
+from headrace.errors import SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
-from headrace.keys import Seed
-from headrace.ops.arguments import integer
-from headrace.ops.choose import ChooseStream, Ended, check_weights
-from headrace.ops.gather import NumberStream
+from headrace.indexed.numbered import Numbered, NumberedStream
+from headrace.ops.choose import ChooseStream, check_weights
 from headrace.ops.repeat import Repeat
+from headrace.ops.shared.arguments import integer, one_of
+from headrace.ops.shared.gather import NumberStream
+from headrace.ops.shared.mix_history import MixHistory, MixSegment, check_names, law_of
 from headrace.ops.zip import branch_context
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
-from headrace.plan.marks import At
-from headrace.plan.node import Node, places, user_site
+from headrace.plan.cardinality import ENDLESS, INFINITE, UNKNOWN, Cardinality
+from headrace.plan.datasets import dataset_of, is_dataset
+from headrace.plan.marks import At, OwnMark
+from headrace.plan.node import TUNING, Node, places, user_site
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
-from headrace.sources.numbered import ENDLESS, Numbered, NumberedStream
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 Weights = Mapping[str, float] | Sequence[float]
-UNIT = 1 << 30
-"""Shares are kept in parts of this."""
+OnChange = Literal["refuse", "adopt"]
+"""What becomes of a state of another mixture."""
 
 
 def mix(
     datasets: Mapping[str, Dataset],
-    weights: Weights | None = None,
+    weights: Weights | Literal["proportional"] | None = None,
     seed: int | None = None,
     *,
     schedule: Mapping[int, Weights] | None = None,
+    temperature: float = 1.0,
     repeat: bool = True,
+    on_change: OnChange = "refuse",
     name: str | None = None,
 ) -> Dataset:
-    """Elements of several datasets, `weights[name]` of them from each: exactly, of every 256 and of all up to there.
+    """Mix several datasets by weights that are kept exactly: of every 256 elements, and of all up to any of them.
 
-    Datasets begin anew when they are through, each in epochs of its own; with `repeat=False` it ends where one has no
-    element for its turn. `schedule` are weights for later, by the number of the element from which they hold. Whose
-    turn it is follows from the seed and the position alone: where all datasets can be indexed, so can the mixture.
+    Whose turn it is follows from the seed and the position alone: if all datasets can be indexed, so can the mixture.
+    While running, `it.set_weights({...})` changes the weights from the next element on, and `it.mixture_report()` says
+    how many rows of each dataset came so far. Both are part of a state.
+
+    Args:
+        datasets: The datasets by name.
+        weights: How much of each, by name or in order; by default equal parts. "proportional" takes the lengths.
+        seed: The seed of the order.
+        schedule: Weights for later, by the number of the element from which they hold.
+        temperature: Proportional weights are raised to 1 / temperature: above 1, small datasets get more.
+        repeat: Begin datasets anew when they are through, each in epochs of its own. Otherwise the mixture ends where a
+            dataset has no element for its turn.
+        on_change: What becomes of a state that was taken with other weights or other datasets. "refuse" raises a
+            StateError. "adopt" goes on with the new ones: each dataset that both have goes on exactly where it stood,
+            a new one begins, and one that is gone is left.
+        name: A name for the operation.
+
+    Returns:
+        A dataset of the elements of all.
+
+    Raises:
+        SpecError: The elements of the datasets differ.
+        ValueError: Weights are negative, all 0, or of other names.
+
+    Args:
+        datasets: Datasets by name.
+        weights: Share of each dataset by name. Default: equal.
+        seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
+        schedule: Later weights, by the number of the element from which they hold.
+        repeat: Whether datasets begin again when they are exhausted.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> web, code = hr.Dataset.range(1000), hr.Dataset.range(-5, 0)
     >>> ds = hr.mix({"web": web, "code": code}, {"web": 3, "code": 1}, seed=1, schedule={512: {"web": 1, "code": 0}})
     >>> [sum(int(x) < 0 for x in ds[a : a + 256]) for a in (0, 256, 512)]
     [64, 64, 0]
     """
-    from headrace.dataset import Dataset
-
     if not isinstance(datasets, Mapping) or not datasets:
         raise TypeError(f"mix takes a dict of datasets by their names, not {datasets!r}")
     for key, given in datasets.items():
-        if not isinstance(given, Dataset):
+        if not is_dataset(given):
             raise TypeError(f"mix takes Datasets, {key!r} is {given!r}")
         if given._node.cardinality == 0:
             raise ValueError(f"mix: {key!r} has no elements")
@@ -74,13 +106,33 @@ def mix(
         if reason is not None:
             raise SpecError(f"mix: the elements of {names[0]!r} and {names[i]!r} differ: {reason}")
     site = user_site()
-    choices = MixChoices(names, _segments(names, weights, schedule), keys.seed(seed), site=site)
+    one_of("on_change", on_change, OnChange)
+    shares = _proportional(names, nodes, weights, temperature)
+    choices = MixChoices(names, _segments(names, shares, schedule), keys.seed(seed), site=site)
     branches = tuple(Repeat(node, None, site=site) for node in nodes) if repeat else nodes
-    return Dataset(Mix((*branches, choices), places([*branches, choices]), site=site, name=name))
+    return dataset_of(Mix((*branches, choices), places([*branches, choices]), on_change, site=site, name=name))
+
+
+def _proportional(
+    names: tuple[str, ...], nodes: tuple[Node, ...], weights: Weights | str | None, temperature: float
+) -> Weights | None:
+    """The lengths of datasets as weights, if these are asked for."""
+    if not isinstance(weights, str):
+        if temperature != 1:
+            raise ValueError('mix: temperature is for weights="proportional"')
+        return weights
+    if weights != "proportional":
+        raise ValueError(f'mix: weights are numbers or "proportional", not {weights!r}')
+    if not temperature > 0:
+        raise ValueError(f"mix: temperature must be above 0, not {temperature}")
+    unknown = [name for name, node in zip(names, nodes, strict=True) if not node.cardinality.known]
+    if unknown:
+        raise ValueError(f"mix: the length of {unknown[0]!r} is not known, so weights cannot be proportional to it")
+    return [float(node.cardinality) ** (1 / temperature) for node in nodes]
 
 
 Segments = tuple[tuple[int, tuple[float, ...]], ...]
-"""From which element on which weights hold."""
+"""From which element on which weights hold, as the user wrote it."""
 
 
 def _segments(names: tuple[str, ...], weights: Weights | None, schedule: Mapping[int, Weights] | None) -> Segments:
@@ -88,13 +140,13 @@ def _segments(names: tuple[str, ...], weights: Weights | None, schedule: Mapping
     later = {integer("a step of schedule", step): each for step, each in (schedule or {}).items()}
     if any(step < 1 for step in later):
         raise ValueError(f"schedule says from which element on weights hold: steps from 1 on, not {min(later)}")
-    return tuple((step, _shares(names, each)) for step, each in sorted({0: first, **later}.items()))
+    return tuple((step, shares_of(names, each)) for step, each in sorted({0: first, **later}.items()))
 
 
-def _shares(names: tuple[str, ...], weights: Weights) -> tuple[float, ...]:
+def shares_of(names: tuple[str, ...], weights: Weights) -> tuple[float, ...]:
+    """The weights in the order of the names."""
     if isinstance(weights, Mapping):
-        if set(weights) != set(names):
-            raise ValueError(f"mix: weights are of {sorted(weights)}, datasets {sorted(names)}")
+        check_names(weights, names)
         weights = [weights[name] for name in names]
     shares = np.asarray(weights, np.float64)
     check_weights(shares, len(names))
@@ -103,31 +155,14 @@ def _shares(names: tuple[str, ...], weights: Weights) -> tuple[float, ...]:
     return tuple(shares.tolist())
 
 
-def halved(weights: tuple[float, ...]) -> Indices:
-    """In a tree that halves the numbers of branches: which part falls to those before each, of those around it."""
-    shares = np.zeros(len(weights), np.int64)
-
-    def split(first: int, stop: int) -> float:
-        if stop - first == 1:
-            return weights[first]
-        middle = first + (stop - first) // 2
-        left, right = split(first, middle), split(middle, stop)
-        if left + right:
-            part = round(left / (left + right) * UNIT)
-            shares[middle] = min(max(part, int(left > 0)), UNIT - int(right > 0))  # who has a share has a part
-        return left + right
-
-    split(0, len(weights))
-    return shares
-
-
 @dataclass(frozen=True, eq=False)
 class MixChoices(Numbered):
-    """Whose turn it is: a source of the numbers of branches, without end."""
+    """The chosen branches: an endless source of branch numbers."""
 
     names: tuple[str, ...]
     segments: Segments
     seed: Seed
+    changed: MixHistory | None = field(default=None, repr=False, metadata=TUNING)
 
     @property
     def operation(self) -> str:
@@ -143,36 +178,17 @@ class MixChoices(Numbered):
 
     def find(self, path: int, indices: Indices) -> tuple[Indices, Indices]:
         """The branch at each of these places, and which of its rows it is."""
-        law = _Law(self, path)
-        found = np.empty((2, len(indices)), np.int64)
-        if len(law.starts) == 1:
-            _native.mix_rows(law.keys[0], law.shares[0], np.ascontiguousarray(indices), found[0], found[1])
-            return found[0], found[1]
-        segment_of = np.searchsorted(law.starts, indices, side="right") - 1
-        for segment in np.flatnonzero(np.bincount(segment_of)).tolist():
-            within = segment_of == segment
-            part = np.empty((2, int(within.sum())), np.int64)
-            _native.mix_rows(law.keys[segment], law.shares[segment], indices[within] - law.starts[segment], *part)
-            found[0, within], found[1, within] = part[0], part[1] + law.before[segment][part[0]]
-        return found[0], found[1]
+        return law_of(self.history, self.names, self.seed.key(path)).find(np.ascontiguousarray(indices))
 
+    @cached_property
+    def history(self) -> MixHistory:
+        """The weights that hold from which row on, with those that were set while running."""
+        return self.changed or MixHistory(self.written)
 
-class _Law:
-    """What the kernel needs, segment by segment."""
-
-    def __init__(self, node: MixChoices, path: int) -> None:
-        key = node.seed.key(path)
-        self.starts = np.array([start for start, _ in node.segments], np.int64)
-        self.keys = [keys.mix_key(key, segment) for segment in range(len(self.starts))]
-        self.shares = [halved(weights) for _, weights in node.segments]
-        self.before = [np.zeros(len(node.names), np.int64)]
-        for segment, (start, stop) in enumerate(pairwise(self.starts.tolist())):
-            self.before.append(self.before[-1] + self._counts(segment, stop - start))
-
-    def _counts(self, segment: int, rows: int) -> Indices:
-        counts = np.empty(len(self.before[0]), np.int64)
-        _native.mix_counts(self.keys[segment], self.shares[segment], rows, counts)
-        return counts
+    @property
+    def written(self) -> tuple[MixSegment, ...]:
+        """The weights and the schedule that the user wrote."""
+        return tuple(MixSegment(start, self.names, weights) for start, weights in self.segments)
 
 
 @fetches(MixChoices)
@@ -183,25 +199,39 @@ def fetch_choices(node: MixChoices, ctx: Context, indices: Indices) -> Block:
 
 @opens(MixChoices)
 def open_choices(node: MixChoices, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
-    """The turns."""
+    """Return the turns."""
     return NumberedStream(node, lambda start, stop: fetch_choices(node, ctx, np.arange(start, stop)))
 
 
 @dataclass(frozen=True, eq=False)
 class Mix(Node):
-    """Row i comes from the branch whose turn it is, which the last branch says."""
+    """Take row i from the branch that the last branch names."""
 
     branches: tuple[Node, ...]
     places: tuple[int, ...] = field(repr=False)
+    on_change: OnChange = field(default="refuse", metadata=TUNING)
 
     stop_on_empty = True
 
     @property
+    def grows(self) -> bool:
+        """Whether it may have got branches after a state was taken."""
+        return self.choices.changed is not None
+
+    @property
     def choices(self) -> MixChoices:
-        """Whose turn it is."""
+        """Return the source of chosen branches."""
         found = self.branches[-1]
         assert isinstance(found, MixChoices)
         return found
+
+    def epochs(self, name: str, rows: int) -> int | None:
+        """How many times a source was read through by its first `rows` rows; None if its length is not known."""
+        if name not in self.choices.names:
+            return None
+        branch = self.branches[self.choices.names.index(name)]
+        size = branch.input.cardinality if isinstance(branch, Repeat) else branch.cardinality
+        return rows // size if size.known and size else None
 
     @property
     def spec(self) -> Spec:
@@ -218,7 +248,7 @@ class Mix(Node):
 
 @fetches(Mix)
 def fetch_mixed(node: Mix, ctx: Context, indices: Indices) -> Block:
-    """Rows of whichever branches have their turn."""
+    """Return rows of whichever branches have their turn."""
     which, rows = node.choices.find(branch_context(ctx, node.places[-1]).path, indices)
     order = np.argsort(which, kind="stable")
     present, counts = np.unique(which, return_counts=True)
@@ -232,7 +262,59 @@ def fetch_mixed(node: Mix, ctx: Context, indices: Indices) -> Block:
     return pick_rows(parts, back)
 
 
-@opens(Mix, own=Ended)
+@dataclass
+class MixMark(OwnMark):
+    """Which branches have no more rows, and how many rows of each were given since the marks of the branches.
+
+    So a row within a block is found without a look at those before it: their source may be gone.
+    """
+
+    branches: tuple[int, ...]
+    given: tuple[int, ...]
+
+    rereads = False
+    turns = None
+    """How many of the next rows are each branch's; of a mark that was restored, only the stream knows."""
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Return what `to_json` gave. States of earlier versions have the branches alone."""
+        return super().from_json([*data, []] if isinstance(data, list) and len(data) == 1 else data)
+
+    def advance(self, rows: int) -> MixMark | None:
+        turns: Callable[[int], list[int]] | None = self.turns
+        return None if turns is None else MixMark(self.branches, tuple(turns(rows)))
+
+
+class MixStream(ChooseStream):
+    """Each dataset in turn. Marks say how many rows of each dataset come before a row of a block."""
+
+    def __init__(self, node: Mix, ctx: Context, at: At) -> None:
+        super().__init__(node, ctx, at)
+        self._choices = node.choices
+        self._endless = all(isinstance(branch, Repeat) for branch in node.branches[:-1])
+        self._path = branch_context(ctx, node.places[-1]).path
+        own: MixMark | None = at.own
+        for each, rows in zip(self._inputs, () if own is None else own.given, strict=False):
+            if each.skip(rows, replay=True) < rows:
+                raise StateError("a source of the mixture ended before the element where the state was taken")
+
+    def _own(self, ended: tuple[int, ...]) -> OwnMark:
+        start, choices, path = self._inputs[-1].mark().ordinal, self._choices, self._path
+        if self._waiting[-1]:
+            start = self._waiting[-1].mark().ordinal
+
+        def turns(rows: int) -> list[int]:
+            found, _ = choices.find(path, np.arange(start, start + rows))
+            return [*np.bincount(found, minlength=len(choices.names)).tolist(), rows]
+
+        made = MixMark(ended, ())
+        if self._endless:  # else it may be found at the end that there were fewer
+            made.turns = turns  # type: ignore[assignment]
+        return made
+
+
+@opens(Mix, own=MixMark)
 def open_mixed(node: Mix, ctx: Context, at: At) -> Stream:
-    """By number where that can be: then any place is found at once. Else each dataset in turn."""
-    return NumberStream(ctx, node, ENDLESS, np.arange) if node.addressable else ChooseStream(node, ctx, at)
+    """Open by number if possible, so that any position is found at once. Else read each dataset in turn."""
+    return NumberStream(ctx, node, ENDLESS, np.arange) if node.addressable else MixStream(node, ctx, at)

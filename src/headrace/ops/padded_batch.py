@@ -1,4 +1,4 @@
-"""Batches of elements that differ in size, filled up to a common one."""
+"""Batch elements that differ in size, padded to a common one."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, leaf
 from headrace.columns import Column, RaggedText, Varied, column_of, kind_of, values
+from headrace.columns.block import Block, leaf
 from headrace.columns.text import is_of_bytes
+from headrace.core.ragged import Ragged
 from headrace.errors import SpecError
-from headrace.ops.arguments import positive
-from headrace.ops.batching import Batching
+from headrace.ops.shared.arguments import positive
+from headrace.ops.shared.batching import Batching
+from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.spec import DatasetSpec, Shape, Spec, TensorSpec, child_values, shape_leaves
 from headrace.plan.structure import LEAF, Structure, flatten
-from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
+@explain_keywords
 def padded_batch(
     self: Dataset,
     batch_size: int,
@@ -30,9 +32,19 @@ def padded_batch(
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Combine every `batch_size` elements, filling smaller ones up: to the longest, or to `padded_shapes`.
+    """Combine every `batch_size` elements into one and pad shorter ones to the longest, or to `padded_shapes`.
 
     A `padding_values` scalar is used for all components of its kind of dtype; elsewhere, and for None, 0 or empty text.
+
+    Args:
+        batch_size: Number of elements in a batch.
+        padded_shapes: Shapes to pad to; None in a shape means the longest of the batch.
+        padding_values: Values to pad with. Default: 0, False or empty text.
+        drop_remainder: Whether to drop the last batch if it is short.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> rows = hr.Dataset.from_tensor_slices(hr.Ragged.from_rows([[1], [2, 3], [4, 5, 6]]))
     >>> list(rows.padded_batch(2, padding_values=-1))
@@ -49,7 +61,7 @@ def padded_batch(
 
 @dataclass(frozen=True)
 class Padding:
-    """To which shapes and with what to fill up, as the user wrote it."""
+    """The shapes and values to pad with, as the user wrote them."""
 
     shapes: Any = None
     values: Any = None
@@ -70,14 +82,14 @@ class Padding:
         self.fillers(spec.structure, [s.dtype for s in spec.leaves])
 
     def targets(self, structure: Structure) -> list[Shape]:
-        """The shape to fill each component up to; None, as a whole or for an axis, for the longest."""
+        """Return the shape to fill each component up to; None, as a whole or for an axis, for the longest."""
         if self.shapes is None:
             return [None] * structure.leaves
         found = [self.shapes] if structure == LEAF else shape_leaves("padded_shapes", structure, self.shapes)
         return [_target(shape) for shape in found]
 
     def fillers(self, structure: Structure, dtypes: list[np.dtype[Any] | None]) -> list[Any]:
-        """What each component is filled up with, None for the default."""
+        """Return what each component is filled up with, None for the default."""
         if self.values is None:
             return [None] * structure.leaves
         given, leaves = flatten(self.values)
@@ -108,7 +120,7 @@ def _target(shape: Any) -> Shape:
 
 
 def _fill_nones(structure: Structure, values: Any) -> list[Any]:
-    """The leaves of `values` where it has the structure; a None stands for a whole component's default."""
+    """Return the leaves of `values` for the structure; a None stands for a whole component's default."""
     if values is None:
         return [None] * structure.leaves
     if structure.kind is None:
@@ -131,7 +143,7 @@ def _same_kind(value: Any, dtype: np.dtype[Any] | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PaddedBatch(Batching):
-    """Rows filled up to a common shape."""
+    """Pad rows to a common shape."""
 
     padding: Padding = field(default=Padding())
 
@@ -153,7 +165,7 @@ class PaddedBatch(Batching):
         structure = block.structure
         columns: list[Column] = []
         targets = self.padding.targets(structure)
-        fillers = self.padding.fillers(structure, [_dtype(c) for c in block.columns])
+        fillers = self.padding.fillers(structure, [column_dtype(c) for c in block.columns])
         for path, col, target, filler in zip(structure.paths, block.columns, targets, fillers, strict=True):
             made = pad_rows(col, groups, size, target, filler)
             if isinstance(made, str):
@@ -162,7 +174,8 @@ class PaddedBatch(Batching):
         return Block(structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
 
 
-def _dtype(col: Column) -> np.dtype[Any] | None:
+def column_dtype(col: Column) -> np.dtype[Any] | None:
+    """The dtype of the rows of a column, as far as it has one."""
     if isinstance(col, np.ndarray | Ragged | Varied):
         return col.dtype
     first = next(values(col), None)
@@ -170,7 +183,7 @@ def _dtype(col: Column) -> np.dtype[Any] | None:
 
 
 def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
-    """Every `size` rows of a column with_leading_axis and filled up, or why they cannot be."""
+    """Return every `size` rows of a column with_leading_axis and filled up, or why they cannot be."""
     if isinstance(col, RaggedText):
         col = col.boxed()
     if isinstance(col, np.ndarray) and (target is None or _fits_as_it_is(col.shape[1:], target)):
@@ -230,7 +243,7 @@ def _padded_rows(rows: list[NDArray[Any]], target: Shape, filler: Any) -> NDArra
 
 
 def _default(dtype: np.dtype[Any], example: Any) -> Any:
-    """What a batch is filled up with; `example` is one of its values, if it has any."""
+    """Return what a batch is filled up with; `example` is one of its values, if it has any."""
     if dtype.kind == "O":
         return b"" if isinstance(example, bytes) or (example is None and is_of_bytes(dtype)) else ""
     return np.zeros((), dtype)[()]

@@ -1,4 +1,4 @@
-"""Make elements before they are asked for."""
+"""Make elements before they are requested."""
 
 from __future__ import annotations
 
@@ -6,31 +6,45 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from headrace.execute.context import Context
-from headrace.execute.parallel import read_ahead
-from headrace.execute.plan_process import ProcessKeeper, ProcessStream
+from headrace.execute.processes.plan_process import ProcessKeeper, ProcessStream
 from headrace.execute.registry import opens
+from headrace.execute.stages.parallel import read_ahead
 from headrace.execute.stream import Stream
-from headrace.ops.arguments import integer, one_of
-from headrace.ops.unchanged_rows import PassThrough
+from headrace.ops.shared.arguments import integer, one_of
+from headrace.ops.shared.keywords import explain_keywords
+from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At
 from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, Ahead, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
 Where = Literal["thread", "process"]
 
 
-def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None, *, mode: Where = "thread") -> Dataset:
-    """Have a thread make up to `buffer_size` elements ahead of what was consumed.
+@explain_keywords
+def prefetch(
+    self: Dataset[Element], buffer_size: int | None, name: str | None = None, *, mode: Where = "thread"
+) -> Dataset[Element]:
+    """Prepare up to `buffer_size` elements ahead of the consumer, on a thread.
 
-    AUTOTUNE chooses how many; none, and no thread, while that is seen to be faster and nobody can tell.
+    AUTOTUNE chooses how many; none, and no thread, while that is measured to be faster and makes no observable
+    difference.
 
-    With `mode="process"` all that comes before runs in a process of its own, and a trainer that keeps Python busy is
-    not held up by it. The process stays for the next pass. It has copies of all functions, generators and arrays: what
-    they change there is not seen here, and a `cache()` in memory belongs after the prefetch.
+    With `mode="process"` all that comes before runs in a separate process, which does not compete with the trainer for
+    the GIL. The process stays for the next pass. It has copies of all functions, generators and arrays: what they
+    change there is not seen here, and a `cache()` in memory belongs after the prefetch.
+
+    Args:
+        buffer_size: Number of elements to prepare ahead, or `hr.AUTOTUNE`.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+        mode: "thread", or "process" to run everything before it in another process.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(3).prefetch(1))
     [np.int64(0), np.int64(1), np.int64(2)]
@@ -52,11 +66,11 @@ def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None, *,
 
 @dataclass(frozen=True, eq=False)
 class Prefetch(PassThrough):
-    """Reads its input on a thread or in a process, at most `buffer_size` rows ahead, None a sensible number.
+    """Read the input on a thread or in a process, at most `buffer_size` rows ahead; None chooses a number.
 
-    `if_it_helps`: only once that is seen to save the consumer time, where nobody can tell. `final`: no user wrote
-    it, and it is the whole pipeline that may be read ahead. `lent`: of rows made in a process, nobody needs the columns
-    any more when the next ones are asked for.
+    `if_it_helps`: only once that is measured to save the consumer time, if it is unobservable. `final`: the executor
+    added it, and the whole pipeline may be read ahead. `lent`: the consumer no longer needs the columns of rows made in
+    a process when it requests the next ones.
     """
 
     buffer_size: int | None = field(metadata=FOUND_WHILE_RUNNING)
@@ -76,7 +90,7 @@ class Prefetch(PassThrough):
 
 @opens(Prefetch)
 def open_prefetch(node: Prefetch, ctx: Context, at: At) -> Stream:
-    """Rows read on a thread, or in a process."""
+    """Return rows read on a thread, or in a process."""
     if node.mode == "process":
         inside = replace(node, mode="thread", if_it_helps=False, lent=False)
         return ProcessStream(inside, ctx, at.inputs, node.keeper, lent=node.lent)

@@ -11,27 +11,53 @@ from typing import TYPE_CHECKING, Any
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.unchanged_rows import PassThrough
+from headrace.ops.shared.notebook_bar import NotebookBar, in_notebook
+from headrace.ops.shared.unchanged_rows import PassThrough
+from headrace.plan.capabilities import shown_inputs
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING
+from headrace.plan.node import TUNING, Node
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def progress(self: Dataset, description: str = "", *, name: str | None = None) -> Dataset:
-    """Show a progress bar while elements are taken; with the time that is left where `len` is known.
+def progress(self: Dataset[Element], description: str = "", *, name: str | None = None) -> Dataset[Element]:
+    """Show a progress bar while elements are taken; with the remaining time if `len` is known.
+
+    In a terminal it is a line on standard error, in a notebook a bar under the cell.
+
+    Args:
+        description: What stands before the bar; the name of the dataset or of its source if it is empty.
+        name: What plans and errors call the operation.
+
+    Returns:
+        The same elements.
+
+    Args:
+        description: Text before the progress bar.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> len(list(hr.Dataset.range(3).progress("reading")))
     3
     """
-    return self._then(Progress, description or self._node.operation, name=name)
+    return self._then(Progress, description or dataset_name(self._node), name=name)
+
+
+def dataset_name(node: Node) -> str:
+    """What people call a dataset: the last `name=` that was given, or else what it is read from."""
+    while not node.name and (inputs := shown_inputs(node)):
+        node = inputs[0]
+    return node.name or node.operation
 
 
 @dataclass(frozen=True, eq=False)
 class Progress(PassThrough):
-    """The input, counted on the screen."""
+    """Count the input on the screen."""
 
     description: str = field(metadata=TUNING)
 
@@ -68,7 +94,9 @@ class ProgressStream(Stream):
 
 
 def start_bar(description: str, count: Cardinality) -> tuple[Any, Any]:
-    """A bar on standard error; silent where that is no terminal."""
+    """Return a bar under the cell in a notebook, else on standard error; silent if that is not a terminal."""
+    if in_notebook():
+        return NotebookBar(description, int(count) if count.known else None), None
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -88,8 +116,8 @@ def start_bar(description: str, count: Cardinality) -> tuple[Any, Any]:
 
 @contextmanager
 def progress_bar(text: str, count: Cardinality, progress: bool | None) -> Iterator[Callable[[int], None]]:
-    """A function that takes how many rows more are done; None shows them where standard error is a terminal."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
+    """Yield a function that takes how many more rows are done. None shows a bar in a notebook or on a terminal."""
+    if progress is False or (progress is None and not sys.stderr.isatty() and not in_notebook()):
         yield lambda _: None
         return
     bar, task = start_bar(text, count)
@@ -101,9 +129,10 @@ def progress_bar(text: str, count: Cardinality, progress: bool | None) -> Iterat
 
 @contextmanager
 def bytes_bars(text: str, progress: bool | None) -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
-    """A function that makes a bar for one file of a known or unknown size: it takes how many bytes more are done.
+    """Yield a function that makes a bar for one file, of known or unknown size, which takes how many more bytes are
+    done.
 
-    `text` stands above the bars, which show sizes and rates; None shows them where standard error is a terminal.
+    `text` is shown above the bars, which show sizes and rates; None shows them if standard error is a terminal.
     """
     if progress is False or (progress is None and not sys.stderr.isatty()):
         yield lambda name, size: lambda more: None  # noqa: ARG005

@@ -1,4 +1,4 @@
-"""Batches of elements that differ in length, kept as they are."""
+"""Batch elements that differ in length without padding."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.block import Block
 from headrace.columns import Column, RaggedText, Varied, group_rows, kind_of
-from headrace.ops.arguments import positive
-from headrace.ops.batching import Batching
+from headrace.columns.block import Block
+from headrace.core.ragged import Ragged, as_ragged
+from headrace.ops.shared.arguments import positive
+from headrace.ops.shared.batching import Batching
 from headrace.plan.dtypes import numpy_dtype
 from headrace.plan.node import Node
 from headrace.plan.spec import LeafSpec, Shape, Spec
 from headrace.plan.structure import Structure
-from headrace.ragged import Ragged, as_ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -33,6 +33,15 @@ def ragged_batch(
 
     All axes up to the last one that may differ are ragged, as in tf.data. The offsets of a Ragged are int64, so that is
     the only `row_splits_dtype` there is.
+
+    Args:
+        batch_size: Number of elements in a batch.
+        drop_remainder: Whether to drop the last batch if it is short.
+        row_splits_dtype: Data type of the row offsets.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> rows = hr.Dataset.from_tensor_slices(hr.Ragged.from_rows([[1], [2, 3], [4, 5, 6]]))
     >>> list(rows.ragged_batch(2))
@@ -62,7 +71,7 @@ class RaggedBatch(Batching):
 
 
 def assemble_ragged(rows: Node, block: Block, size: int) -> Block | str:
-    """Every `size` rows of a block that `rows` gave as one, or why not."""
+    """Return every `size` rows of a block that `rows` gave as one, or why not."""
     structure = block.structure
     columns: list[Column] = []
     for path, col, axes in zip(structure.paths, block.columns, ragged_axes(rows, structure), strict=True):
@@ -74,9 +83,9 @@ def assemble_ragged(rows: Node, block: Block, size: int) -> Block | str:
 
 
 def ragged_axes(rows: Node, structure: Structure) -> list[int | None]:
-    """Of each component, how many of its axes are ragged in batches; None if only the rows tell.
+    """Return for each component how many of its axes are ragged in batches; None if it depends on the rows.
 
-    What an element has shown of a function's results does not count: it depends on who has asked for it.
+    What an element has shown of a function's results is ignored, because it depends on earlier calls.
     """
     known = rows.spec
     if known.structure != structure:
@@ -85,12 +94,12 @@ def ragged_axes(rows: Node, structure: Structure) -> list[int | None]:
 
 
 def has_fixed_shape(spec: LeafSpec) -> bool:
-    """Whether all elements have one shape, as far as is known."""
+    """Return whether all elements have one shape, as far as is known."""
     return spec.shape is not None and None not in spec.shape
 
 
 def _open(shape: Shape) -> Shape:
-    """The shape of elements in a ragged batch: their first axis has no one length."""
+    """Return the shape of elements in a ragged batch: their first axis has no one length."""
     return (None, *shape[1:]) if shape else shape
 
 
@@ -101,7 +110,7 @@ def _ragged_axes(shape: Shape, *, tentative: bool) -> int | None:
 
 
 def ragged(col: Column, size: int, path: str, axes: int | None) -> Column | str:
-    """Every `size` rows of a column together: stacked if no axis is ragged or there are none, else ragged."""
+    """Return every `size` rows of a column together: stacked if no axis is ragged or there are none, else ragged."""
     if isinstance(col, RaggedText):
         col = col.boxed()
     arrays = [row for row in col if isinstance(row, np.ndarray)] if isinstance(col, list) else []
@@ -115,7 +124,7 @@ def ragged(col: Column, size: int, path: str, axes: int | None) -> Column | str:
 
 
 def _with_ragged_axes(col: NDArray[Any] | Ragged | Varied, axes: int | None) -> Ragged:
-    """The rows with so many ragged axes; if that is None, with as many as they need, but at least one."""
+    """Return the rows with `axes` ragged axes; if None, with as many as they need, but at least one."""
     if isinstance(col, Varied):
         differ = np.flatnonzero((col.shapes != col.shapes[0]).any(0))
         needed = int(differ[-1]) + 1 if len(differ) else 1
@@ -128,7 +137,7 @@ def _with_ragged_axes(col: NDArray[Any] | Ragged | Varied, axes: int | None) -> 
 
 
 def _nested(values: NDArray[Any], shapes: NDArray[np.int64], axes: int) -> Ragged:
-    """Arrays of these shapes, whose values lie one after another, with their first `axes` axes ragged."""
+    """Return arrays of these shapes, whose values are concatenated, with their first `axes` axes ragged."""
     offsets = []
     for axis in range(axes):
         lengths = np.repeat(shapes[:, axis], shapes[:, :axis].prod(1))

@@ -7,30 +7,40 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace import keys
-from headrace.block import Block
 from headrace.columns import Indices
+from headrace.columns.block import Block
+from headrace.core import keys
+from headrace.core.random import RowGenerator, row_key
 from headrace.execute.context import Context
-from headrace.execute.processes import IdleWorkers
+from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
+from headrace.execute.stages.unordered import Unordered
 from headrace.execute.stream import Stream
-from headrace.execute.unordered import Unordered
-from headrace.ops.arguments import Mode, execution, function, integer, width
-from headrace.ops.calls import CallOutcome, MappingCalls, call_each_row, call_on_rows, fetch_call, make_rows, open_calls
+from headrace.ops.shared.arguments import Mode, execution, function, integer, width
+from headrace.ops.shared.calls import (
+    CallOutcome,
+    MappingCalls,
+    call_each_row,
+    call_on_rows,
+    fetch_call,
+    make_rows,
+    open_calls,
+    rows_as_arguments,
+)
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node, function_name, walk
 from headrace.plan.spec import Probe, Spec
-from headrace.random import RowGenerator, row_key
 from headrace.trace.draws import generator_column
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Mapped
 
 
 def random_map(
     self: Dataset,
-    map_func: Callable[..., Any],
+    map_func: Callable[..., Mapped],
     seed: int | None = None,
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,
@@ -38,16 +48,29 @@ def random_map(
     mode: Mode = "auto",
     output_signature: Any = None,
     name: str | None = None,
-) -> Dataset:
-    """As `map`, of a function that gets one more argument: a random generator that belongs to the element.
+) -> Dataset[Mapped]:
+    """Like `map`, with a function that also receives a random generator that belongs to the element.
 
     It has the methods `random`, `uniform`, `normal`, `integers`, `choice`, `permutation` and `shuffle` of NumPy's
     Generator, and `bernoulli`. What an element draws depends on the seed, the epoch and the element alone, not on
-    threads, processes, or where a pass was resumed. Every epoch draws anew. Two datasets mapped with the same seed draw
-    alike, so that images and their masks can be turned alike; two such maps in one chain do not.
+    threads, processes, or on where a pass was resumed. Every epoch draws again. Two datasets mapped with the same seed
+    draw alike, so that images and their masks can be turned alike; two such maps in one chain do not.
 
     As for `map`, a function of plain NumPy code runs on whole blocks of elements, with one kernel call for each draw of
     all of them. `if rng.bernoulli(): ...` is fine: each element takes its own path.
+
+    Args:
+        map_func: Function of one element and, as its last argument, a random generator.
+        seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
+        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        deterministic: Whether to keep the order of elements. Default: the option of the pipeline, which keeps it.
+        mode: How to call the function: "auto", "vectorized" (on blocks), "eager" (on each element) or "process".
+        output_signature: Structure, shapes and dtypes of the results. Default: found by tracing or from the first
+            element.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> ds = hr.Dataset.range(4).random_map(lambda x, rng: x + rng.uniform(-0.1, 0.1), seed=1)
     >>> [round(x) for x in ds], list(ds) == list(ds)
@@ -76,7 +99,7 @@ def random_map(
 
 @dataclass(frozen=True, eq=False)
 class RandomMap(MappingCalls):
-    """Calls the function with the generators of the rows' ids, on blocks if nobody can tell."""
+    """Call the function with the generators of the rows' ids, on blocks if that is unobservable."""
 
     input: Node
     fn: Callable[..., Any]
@@ -99,10 +122,14 @@ class RandomMap(MappingCalls):
         """The key of the draws. Epoch and branch are in the rows' ids."""
         return row_key(self.seed, self.place)
 
+    def call_on_row(self, row: Block) -> Any:
+        assert row.ids is not None, "rows are read with ids"
+        return with_generator(self.fn, self.key)(row.ids[0], *next(rows_as_arguments(row, keep=True)))
+
 
 @opens(RandomMap, own=Unordered, calls=True)
 def open_random_map(node: RandomMap, ctx: Context, at: At) -> Stream:
-    """Rows and their generators through the function, here or in another process."""
+    """Return rows and their generators through the function, here or in another process."""
     in_process = node.mode == "process"
     here = partial(map_randomly, node, cancelled=ctx.run.is_cancelled if node.lot > 1 else None)
     call = partial(call_randomly, node.fn, node.key) if in_process else here
@@ -112,20 +139,20 @@ def open_random_map(node: RandomMap, ctx: Context, at: At) -> Stream:
 
 @fetches(RandomMap)
 def fetch_randomly_mapped(node: RandomMap, ctx: Context, indices: Indices) -> Block:
-    """What the function makes of these rows and their generators."""
+    """Return what the function makes of these rows and their generators."""
     return fetch_call(node, ctx, indices, partial(map_randomly, node), with_ids=True)
 
 
 def map_randomly(
     node: RandomMap, block: Block, *, cancelled: Callable[[], bool] | None = None
 ) -> list[Block | Exception]:
-    """What the function makes of a block: as a whole, or of each row."""
+    """Return what the function makes of a block: as a whole, or of each row."""
     whole = map_whole_randomly(node, block)
     return [whole] if whole is not None else call_randomly(node.fn, node.key, block, cancelled=cancelled)
 
 
 def map_whole_randomly(node: RandomMap, block: Block) -> Block | None:
-    """What the function makes of a block as a whole, None where it must be called on each row."""
+    """Apply the function to a block as a whole; None if it must be called on each row."""
     assert block.ids is not None, "rows are read with ids"
     key = node.key
 
@@ -139,12 +166,12 @@ def map_whole_randomly(node: RandomMap, block: Block) -> Block | None:
 def call_randomly(
     fn: Callable[..., Any], key: int, block: Block, *, cancelled: Callable[[], bool] | None = None
 ) -> list[Block | Exception]:
-    """What a function makes of each row and its generator."""
+    """Return what a function makes of each row and its generator."""
     return call_on_rows(with_generator(fn, key), None, block, with_ids=True, cancelled=cancelled)
 
 
 def with_generator(fn: Callable[..., Any], key: int) -> Callable[..., Any]:
-    """The function as it is called on the id of a row and the row."""
+    """Return the function as it is called on the id of a row and the row."""
 
     def call(id: Any, *args: Any) -> Any:
         rng = RowGenerator(key, id)

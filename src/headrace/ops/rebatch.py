@@ -1,4 +1,4 @@
-"""Batches of other sizes."""
+"""Change the sizes of batches."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Failure, Item, concat, fold, folded, structures_differ
+from headrace.columns.block import Block, Failure, Item, concat, fold, folded, structures_differ
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.remainder import end_of_rows
 from headrace.execute.stream import END, Made, Pending, Pulled, Stream
-from headrace.ops.arguments import integer, positive
-from headrace.ops.batching import BATCHED
 from headrace.ops.ragged_batch import RaggedBatch, assemble_ragged
-from headrace.ops.unchanged_rows import UnchangedRows
+from headrace.ops.shared.arguments import integer, positive
+from headrace.ops.shared.batching import BATCHED
+from headrace.ops.shared.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At, Mark, OwnMark
@@ -32,7 +32,15 @@ if TYPE_CHECKING:
 def rebatch(
     self: Dataset, batch_size: int | Sequence[int], drop_remainder: bool = False, name: str | None = None
 ) -> Dataset:
-    """Take batches apart and put their rows into batches of `batch_size`; of several sizes, in turn, if it is a list.
+    """Split batches into rows and combine these into batches of `batch_size`.
+
+    Args:
+        batch_size: Size of the new batches, or a list of sizes that take turns.
+        drop_remainder: Whether to drop the last batch if it is short.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(6).batch(4).rebatch([1, 2]))
     [array([0]), array([1, 2]), array([3]), array([4, 5])]
@@ -51,14 +59,16 @@ def rebatch(
 
 
 def ragged_rows(node: Node) -> bool:
-    """Whether the elements are ragged batches: those of `ragged_batch`, whatever was left out or reordered since."""
+    """Return whether the elements are ragged batches: those of `ragged_batch`, whatever was left out or reordered
+    since.
+    """
     while isinstance(node, UnchangedRows):
         node = node.input
     return isinstance(node, RaggedBatch)
 
 
 def _divides(size: int, rows: int | None) -> bool:
-    """Whether batches of so many rows become batches of this size and leave no remainder: then the size is known."""
+    """Return whether batches of `rows` rows become batches of this size without a remainder: then the size is known."""
     return rows is not None and rows % size == 0
 
 
@@ -68,7 +78,9 @@ EMPTY = BATCHED + 1
 
 @dataclass(frozen=True, eq=False)
 class Rebatch(Node):
-    """Rows in batches whose sizes follow a cycle; a size of 0 is an empty batch, but none follows a short one."""
+    """Split rows into batches whose sizes follow a cycle; a size of 0 is an empty batch, but none follows a
+    short one.
+    """
 
     input: Node
     sizes: tuple[int, ...]
@@ -100,7 +112,7 @@ class BatchNumber(OwnMark):
 
 @opens(Rebatch, own=BatchNumber)
 class RebatchStream(Stream):
-    """What an empty batch looks like is known from the spec, or else from the row before it."""
+    """Rebatch rows. The shape of an empty batch comes from the spec, or else from the row before it."""
 
     def __init__(self, node: Rebatch, ctx: Context, at: At) -> None:
         self._node = node
@@ -184,14 +196,14 @@ class RebatchStream(Stream):
 
 
 def spec_of_rows(node: Rebatch) -> Spec:
-    """What is known of the rows, whether or not somebody has asked for it before."""
+    """Return the spec of the rows, regardless of what was evaluated before."""
     if not node.input.spec.complete:
         _ = dataset_of(node.input).element_spec
     return node.input.spec
 
 
 def no_rows(spec: Spec) -> list[NDArray[Any]]:
-    """The components of an empty batch; sizes that are not known are 0, as in tf.data."""
+    """Return the components of an empty batch; sizes that are not known are 0, as in tf.data."""
     made = []
     for s in spec.leaves:
         text = s.dtype is None or s.dtype.kind in "US"

@@ -1,4 +1,4 @@
-"""Another distribution of classes, by leaving elements out."""
+"""Change the distribution of classes by leaving elements out."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import _native, keys
-from headrace.block import Block, Failure, Item, leaf
+from headrace import _native
 from headrace.columns import Column, column_of
+from headrace.columns.block import Block, Failure, Item, leaf
+from headrace.core import keys
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
-from headrace.ops.arguments import function, integer
-from headrace.ops.calls import results
+from headrace.ops.shared.arguments import function, integer
+from headrace.ops.shared.calls import results
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, Mark, OwnMark
 from headrace.plan.node import Node
@@ -42,6 +43,16 @@ def rejection_resample(
 
     Without `initial_dist` the distribution of what comes in is estimated on the way.
 
+    Args:
+        class_func: Function of one element that returns its class.
+        target_dist: Probabilities of the classes in the result.
+        initial_dist: Probabilities of the classes in the input. Default: estimated.
+        seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
+
     >>> ds = hr.Dataset.range(1000).rejection_resample(lambda x: x % 10 == 0, [0.5, 0.5], [0.9, 0.1], seed=1)
     >>> classes = [int(c) for c, _ in ds]
     >>> 0.4 < sum(classes) / len(classes) < 0.6
@@ -57,7 +68,7 @@ def rejection_resample(
 
 
 SMOOTHING = 10
-"""So many elements of each class are supposed to have come before the first, as in tf.data."""
+"""How many elements of each class are assumed before the first, as in tf.data."""
 
 
 def _distribution(argument: str, values: Sequence[float]) -> tuple[float, ...]:
@@ -107,14 +118,14 @@ class RejectionResample(Node):
         return self.function.remark(self.input.spec)
 
     def class_of(self, value: Any) -> np.integer[Any] | np.bool_:
-        """What the user's function returned, if it is a class; it keeps its dtype."""
+        """Return what the user's function returned, if it is a class; it keeps its dtype."""
         number = leaf(value)
         if not isinstance(number, np.integer | np.bool_) or not 0 <= int(number) < len(self.target):
             raise SpecError(f"the class must be an integer from 0 to {len(self.target) - 1}, not {value!r}")
         return number
 
     def accepts(self, key: int, number: int, kind: int, seen: Sequence[int]) -> bool:
-        """Whether row `number`, of class `kind`, stays, after classes were `seen` so often, this row counted."""
+        """Return whether row `number`, of class `kind`, stays, after classes were `seen` so often, this row counted."""
         initial = self.initial or [n + SMOOTHING for n in seen]
         ratios = [t / i if i > 0 else 0.0 for t, i in zip(self.target, initial, strict=True)]
         most = max(ratios)
@@ -127,7 +138,7 @@ class RejectionResample(Node):
 
 @dataclass(slots=True)
 class ClassCounts(OwnMark):
-    """How often each class was seen before a row, a value by nature."""
+    """How often each class was seen before a row."""
 
     seen: tuple[int, ...]
 
@@ -154,7 +165,7 @@ class RejectionStream(Stream):
         return self._decided(item) if isinstance(item, Block) else item
 
     def _decided(self, block: Block) -> list[Item]:
-        """What stays of a block, in runs between rows that have no class."""
+        """Return what stays of a block, in runs between rows that have no class."""
         items: list[Item] = []
         first = block.mark.ordinal
         kinds: list[Any] = []

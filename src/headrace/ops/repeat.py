@@ -1,4 +1,4 @@
-"""Go through the elements several times."""
+"""Repeat the elements."""
 
 from __future__ import annotations
 
@@ -7,28 +7,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, concat
 from headrace.columns import Indices
+from headrace.columns.block import Block, concat
 from headrace.execute.context import OBJECTS, Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.arguments import integer
-from headrace.ops.unchanged_rows import UnchangedRows
+from headrace.indexed.memory import Memory
+from headrace.indexed.numbered import NumberedStream
+from headrace.indexed.range import Range
+from headrace.ops.shared.arguments import integer
+from headrace.ops.shared.keywords import explain_keywords
+from headrace.ops.shared.unchanged_rows import UnchangedRows
 from headrace.plan.capabilities import is_endless
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import START, At, Marks, OwnMark
 from headrace.plan.node import Divides, Moves
-from headrace.sources.memory import Memory
-from headrace.sources.numbered import NumberedStream
-from headrace.sources.range import Range
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def repeat(self: Dataset, count: int | None = None, name: str | None = None) -> Dataset:
-    """All elements `count` times over; for ever if it is None or negative. Each time is an epoch of its own.
+@explain_keywords
+def repeat(self: Dataset[Element], count: int | None = None, name: str | None = None) -> Dataset[Element]:
+    """Repeat the elements `count` times, each time as a new epoch; forever if `count` is None or negative.
+
+    Args:
+        count: Number of times; None or -1 repeats forever.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(2).repeat(2))
     [np.int64(0), np.int64(1), np.int64(0), np.int64(1)]
@@ -39,7 +49,7 @@ def repeat(self: Dataset, count: int | None = None, name: str | None = None) -> 
 
 @dataclass(frozen=True, eq=False)
 class Repeat(UnchangedRows):
-    """The input `count` times, None for ever, which an epoch without rows ends."""
+    """Repeat the input `count` times; None means forever, until an epoch has no rows."""
 
     count: int | None
 
@@ -63,7 +73,7 @@ class Repeat(UnchangedRows):
 
 @fetches(Repeat)
 def fetch_repeated(node: Repeat, ctx: Context, indices: Indices) -> Block:
-    """Rows of whichever epochs they lie in."""
+    """Fetch rows from the epochs that contain them."""
     epochs, rows = np.divmod(indices, node.input.cardinality)
     order = np.argsort(epochs, kind="stable")
     cuts = np.flatnonzero(np.diff(epochs[order])) + 1
@@ -75,22 +85,25 @@ def fetch_repeated(node: Repeat, ctx: Context, indices: Indices) -> Block:
 
 @dataclass(slots=True)
 class Epoch(OwnMark):
-    """Which time it is that the input is read."""
+    """The epoch of the input."""
 
     number: int
 
     rereads = False
 
 
-SMALL = 1 << 10
-"""Rows of an epoch that is no more work than opening it: many such are made at once."""
+MAX_SHORT_EPOCH_ROWS = 1 << 10
+"""An epoch of at most this many rows is no more work than opening it: many such are made at once."""
 
 
 @opens(Repeat, own=Epoch)
 def open_repeat(node: Repeat, ctx: Context, at: At) -> Stream:
-    """One epoch after the other; by numbers, where epochs are short and all alike."""
+    """Open one epoch after the other; by number if epochs are short and all alike."""
     rows = int(node.input.cardinality)
-    if not (node.addressable and isinstance(node.input, Memory | Range) and 0 < rows <= SMALL) or ctx.with_ids:
+    if (
+        not (node.addressable and isinstance(node.input, Memory | Range) and 0 < rows <= MAX_SHORT_EPOCH_ROWS)
+        or ctx.with_ids
+    ):
         return RepeatStream(node, ctx, at)
     return NumberedStream(node, lambda start, stop: ctx.fetch(node.input, np.arange(start, stop) % rows))
 
@@ -142,7 +155,7 @@ class RepeatStream(Stream):
         return done
 
     def _skip_epochs(self, count: int) -> int:
-        """Whole epochs at once, where nobody can tell."""
+        """Skip whole epochs at once, if that is unobservable."""
         rows = self._node.input.cardinality
         if self._input is None or rows == 0:
             return 0

@@ -1,4 +1,4 @@
-"""A function of every element and a state that it hands on."""
+"""Apply a function of every element and a carried state."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Failure, Item, element, from_elements
+from headrace.columns.block import Block, Failure, Item, element, from_elements
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.calls import each, private_elements
-from headrace.ops.carried import Carried
+from headrace.ops.shared.calls import each, private_elements
+from headrace.ops.shared.scan_state import Carried
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.marks import At, OwnMark
@@ -26,6 +26,14 @@ def scan(
     self: Dataset, initial_state: Any, scan_func: Callable[[Any, Any], tuple[Any, Any]], name: str | None = None
 ) -> Dataset:
     """Call `scan_func(state, element)` for each element; it returns the next state and what comes out.
+
+    Args:
+        initial_state: State before the first element.
+        scan_func: Function (state, element) that returns (new state, output).
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(1, 5).scan(0, lambda total, x: (total + x, total + x)))
     [np.int64(1), np.int64(3), np.int64(6), np.int64(10)]
@@ -64,7 +72,7 @@ class Scan(Node):
 
 @dataclass(slots=True)
 class ScanMark(OwnMark):
-    """The state before a row, which is a value by nature."""
+    """The state before a row."""
 
     state: Carried
 

@@ -7,28 +7,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Failure
 from headrace.columns import Indices
+from headrace.columns.block import Block, Failure
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.arguments import integer, positive
-from headrace.ops.row_share import RowShare
-from headrace.ops.unchanged_rows import MovedRows
+from headrace.ops.shared.arguments import integer, positive
+from headrace.ops.shared.row_share import RowShare
+from headrace.ops.shared.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Moves
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-AT_ONCE = 256
-"""So many rows are read at a time to keep every n-th of them; of many shards, one by one."""
+ROWS_PER_READ = 256
+"""How many rows are read at a time to keep every n-th of them; with many shards, one by one."""
 
 
-def shard(self: Dataset, num_shards: int, index: int, name: str | None = None) -> Dataset:
-    """The elements whose position, divided by `num_shards`, leaves `index`.
+def shard(self: Dataset[Element], num_shards: int, index: int, name: str | None = None) -> Dataset[Element]:
+    """Keep every `num_shards`-th element, starting with element `index`.
+
+    Args:
+        num_shards: Number of shares.
+        index: Number of this share.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(7).shard(3, 1))
     [np.int64(1), np.int64(4)]
@@ -56,13 +65,13 @@ class Shard(MovedRows):
 
 @fetches(Shard)
 def fetch_share(node: Shard, ctx: Context, indices: Indices) -> Block:
-    """Every n-th row."""
+    """Return every n-th row."""
     return ctx.fetch(node.input, indices * node.num_shards + node.index)
 
 
 @opens(Shard)
 class ShardStream(Stream):
-    """Passes to the next row of its share, then keeps every n-th of what comes."""
+    """Skip to the next row of its share, then keep every n-th row."""
 
     def __init__(self, node: Shard, ctx: Context, at: At) -> None:
         self._shards = node.num_shards
@@ -71,7 +80,7 @@ class ShardStream(Stream):
         self._input.announce(RowShare(node.num_shards, node.index, 1))
 
     def _foreign(self, position: int) -> int:
-        """How many rows of others lie before the next of ours."""
+        """Return how many rows of other shards come before the next of this one."""
         return (self._index - position) % self._shards
 
     def pull(self, want: int) -> Made:
@@ -79,7 +88,7 @@ class ShardStream(Stream):
         foreign = self._foreign(self._input.ordinal)
         if foreign and self._input.skip(foreign) < foreign:
             return END
-        item = self._input.pull((min(want, AT_ONCE // n + 1) - 1) * n + 1)
+        item = self._input.pull((min(want, ROWS_PER_READ // n + 1) - 1) * n + 1)
         if item is END or isinstance(item, Failure):
             return item
         return item.take(np.arange(0, item.rows, n))

@@ -5,22 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.block import Block
 from headrace.columns import Indices
+from headrace.columns.block import Block
 from headrace.execute.context import OBJECTS, Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.arguments import integer
-from headrace.ops.unchanged_rows import MovedRows
+from headrace.ops.shared.arguments import integer
+from headrace.ops.shared.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def skip(self: Dataset, count: int, name: str | None = None) -> Dataset:
-    """Without the first `count` elements; nothing is left if `count` is negative.
+def skip(self: Dataset[Element], count: int, name: str | None = None) -> Dataset[Element]:
+    """Leave out the first `count` elements; all of them if `count` is negative.
+
+    Args:
+        count: Number of elements to leave out; -1 leaves out all.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(4).skip(2))
     [np.int64(2), np.int64(3)]
@@ -43,13 +51,13 @@ class Skip(MovedRows):
 
 @fetches(Skip)
 def fetch_after(node: Skip, ctx: Context, indices: Indices) -> Block:
-    """Rows further on."""
+    """Return rows further on."""
     return ctx.fetch(node.input, indices + node.count)
 
 
 @opens(Skip)
 class SkipStream(Stream):
-    """Passes over the rows that are still in front, then is the input itself."""
+    """Skip the first rows, then pass the input on."""
 
     def __init__(self, node: Skip, ctx: Context, at: At) -> None:
         self._nothing = node.count < 0

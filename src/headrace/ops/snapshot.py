@@ -1,39 +1,42 @@
-"""Keep the elements of the first run for the next ones, a set of files for each pipeline that passes by."""
+"""Store the elements of the first run for the next ones, one set of files per pipeline."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Item
+from headrace.columns import Indices
+from headrace.columns.block import Block, Item
+from headrace.core.paths import local_only
 from headrace.execute.context import Context
-from headrace.execute.registry import opens
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.arguments import function
-from headrace.ops.cache import CACHE_REMEDY, Cache, FileStore, RowStore
-from headrace.ops.calls import CallOutcome, CallStream, call_each_row, with_failures
-from headrace.paths import local_only
+from headrace.indexed.stored import PartList, ReaderFunc, Stored, read_shards
+from headrace.ops.cache import CACHE_REMEDY, Cache, CacheStream, FileStore, RowStore
+from headrace.ops.shared.arguments import function
+from headrace.ops.shared.calls import CallOutcome, CallStream, call_each_row, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import NOWHERE, At, Marked, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, tuple_of
-from headrace.sources.stored import PartList, ReaderFunc, Stored, read_shards
+from headrace.storage.parts import StoredPart
 from headrace.storage.rows import StoredRows
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 CODECS = {"": None, "NONE": None, "AUTO": "lz4", "LZ4": "lz4", "SNAPPY": "lz4", "ZSTD": "zstd", "GZIP": "zstd"}
 
 
 def snapshot(
-    self: Dataset,
+    self: Dataset[Element],
     path: str | os.PathLike[str],
     compression: str | None = "AUTO",
     reader_func: ReaderFunc | None = None,
@@ -41,13 +44,25 @@ def snapshot(
     name: str | None = None,
     *,
     types: Iterable[type] = (),
-) -> Dataset:
+) -> Dataset[Element]:
     """Keep the elements in files under `path` as they are read; later runs of the same pipeline take them from there.
 
     As `cache(filename)`, but another pipeline makes a snapshot of its own beside the first, and files are compressed.
-    One that is complete needs the files it was made of no more.
+    A complete snapshot no longer needs its input files.
     `shard_func` gives each element the number of its shard; once all is written, `reader_func` gets a dataset of
-    datasets, one for each shard, and makes one of them.
+    datasets, one for each shard, and makes one of them. Without a `reader_func` shards take turns, and `ds[i]` writes
+    the files first. An element that failed is in the shard of the element before it.
+
+    Args:
+        path: Folder for the elements.
+        compression: Compression of the files; None writes them uncompressed.
+        reader_func: Function that turns a dataset of shards into a dataset of elements.
+        shard_func: Function of one element that returns the number of its shard.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+        types: Further classes that elements of the stored rows may have.
+
+    Returns:
+        A new dataset.
 
     >>> ds = hr.Dataset.range(3).map(lambda x: x * x).snapshot(folder / "squares")
     >>> list(ds) == list(ds)
@@ -70,7 +85,7 @@ def arrow_codec(compression: str | None) -> str | None:
 
 
 def tagging(dataset: Dataset, shard_func: Callable[..., Any]) -> Dataset:
-    """The elements with the numbers of their shards, as pairs."""
+    """Return the elements with the numbers of their shards, as pairs."""
     return dataset._then(Tag, function("shard_func", shard_func, dataset._node.spec))
 
 
@@ -80,7 +95,7 @@ def _one_shard(*components: Any) -> int:  # noqa: ARG001
 
 @dataclass(frozen=True, eq=False)
 class Tag(Node):
-    """Each row with what the function says of it."""
+    """Pair each row with the function's result."""
 
     input: Node
     shard_func: Callable[..., Any]
@@ -100,12 +115,12 @@ class Tag(Node):
 
 @opens(Tag)
 def open_tagged(node: Tag, ctx: Context, at: At) -> Stream:
-    """Rows with their numbers."""
+    """Return rows with their numbers."""
     return CallStream(ctx, node.input, at, partial(tag_rows, node))
 
 
 def tag_rows(node: Tag, block: Block) -> list[Item]:
-    """Rows with their numbers, and failures where the function raised."""
+    """Return rows with their numbers, and failures for rows whose function raised."""
     results = [_number(outcome) for outcome in call_each_row(node.shard_func, block, keep=True)]
 
     def good(start: int, stop: int) -> list[Item]:
@@ -126,7 +141,7 @@ def _number(outcome: CallOutcome) -> CallOutcome:
 
 
 def tag_of(value: Any) -> int:
-    """The number of a shard, as a function gave it."""
+    """Return the number of a shard, as a function gave it."""
     if np.ndim(value) or np.asarray(value).dtype.kind not in "iub":
         raise TypeError(f"shard_func must return an integer, not {value!r}")
     return int(value)
@@ -134,7 +149,7 @@ def tag_of(value: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot(Node):
-    """The elements without their shard numbers while they are written; then what the reader makes of the shards."""
+    """The elements without shard numbers while they are written; then the reader's result for the shards."""
 
     input: Node
     store: RowStore = field(repr=False)
@@ -149,27 +164,53 @@ class Snapshot(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality if self.reader_func is None else UNKNOWN
 
+    @property
+    def indexable(self) -> bool:
+        return self.reader_func is None and self.cardinality.known
+
+    def is_written(self) -> bool:
+        """Whether all elements are in the files."""
+        return self._kept.complete
+
+    @property
+    def _kept(self) -> StoredRows:
+        rows = self.store.rows(self.input.inputs[0])
+        assert isinstance(rows, StoredRows)
+        return rows
+
+    @property
+    def shards(self) -> Node:
+        """The plan that reads the complete files, kept as long as these are the same."""
+        parts = tuple(self._kept.parts)
+        known = self._plan_of_parts.get(parts)
+        if known is None:
+            stored = Stored(self.elements, PartList(parts), "snapshot", tagged=True)
+            known = read_shards(stored, self.reader_func)._node
+            self._plan_of_parts.clear()
+            self._plan_of_parts[parts] = known
+        return known
+
+    @cached_property
+    def _plan_of_parts(self) -> dict[tuple[StoredPart, ...], Node]:
+        return {}
+
 
 @dataclass(slots=True)
 class SnapshotMark(OwnMark):
-    """Where the files stand, if rows come from these: they are found in their own order again."""
+    """The position in the files, if rows come from these: they are then read in the files' order."""
 
     stored: Marked | None
 
 
 @opens(Snapshot, own=SnapshotMark)
 class SnapshotStream(Stream):
-    """Rows on their way into the files, or what the reader makes of them once these are whole."""
+    """Write rows to the files, or return the reader's result once they are complete."""
 
     def __init__(self, node: Snapshot, ctx: Context, at: At) -> None:
-        rows = node.store.rows(node.input.inputs[0])
         own: SnapshotMark | None = at.own
-        self._reads = rows.complete if own is None else own.stored is not None
+        self._reads = node.is_written() if own is None else own.stored is not None
         if self._reads:
-            assert isinstance(rows, StoredRows)
-            stored = Stored(node.elements, PartList(rows.parts), "snapshot", tagged=True)
-            plan = read_shards(stored, node.reader_func)._node
-            self._input = ctx.open_plan(plan, None if own is None else own.stored)
+            self._input = ctx.open_plan(node.shards, None if own is None else own.stored)
         else:
             self._input = ctx.open(node.input, at.inputs)
 
@@ -185,3 +226,12 @@ class SnapshotStream(Stream):
             item = Block(item.structure.children[0], item.columns[:-1], item.rows, item.mark, item.ids)
         item.own = SnapshotMark(None)
         return item
+
+
+@fetches(Snapshot)
+def fetch_snapshot(node: Snapshot, ctx: Context, indices: Indices) -> Block:
+    """Rows by number in the order of the shards, as every pass after the first gives them."""
+    if not node.is_written():
+        assert isinstance(node.input, Cache)
+        CacheStream(node.input, ctx).fill()
+    return ctx.fetch(node.shards, indices)

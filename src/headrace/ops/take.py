@@ -5,24 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.block import Block
 from headrace.columns import Indices
+from headrace.columns.block import Block
 from headrace.execute.context import OBJECTS, Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.row_by_row import IsLast
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.arguments import integer
-from headrace.ops.unchanged_rows import MovedRows
+from headrace.ops.shared.arguments import integer
+from headrace.ops.shared.unchanged_rows import MovedRows
 from headrace.plan.capabilities import is_endless
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def take(self: Dataset, count: int, name: str | None = None) -> Dataset:
-    """At most the first `count` elements; all of them if `count` is negative.
+def take(self: Dataset[Element], count: int, name: str | None = None) -> Dataset[Element]:
+    """Keep at most the first `count` elements; all of them if `count` is negative.
+
+    Args:
+        count: Largest number of elements; -1 takes all.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(10).take(2))
     [np.int64(0), np.int64(1)]
@@ -50,13 +58,13 @@ class Take(MovedRows):
 
 @fetches(Take)
 def fetch_taken(node: Take, ctx: Context, indices: Indices) -> Block:
-    """The input's rows."""
+    """Return the input's rows."""
     return ctx.fetch(node.input, indices)
 
 
 @opens(Take)
 class TakeStream(Stream):
-    """Asks for no more than is left: the input's ordinal tells how much that is."""
+    """Request no more than is left, computed from the input's ordinal."""
 
     def __init__(self, node: Take, ctx: Context, at: At) -> None:
         self._input = ctx.open(node.input, at.inputs, any_order=True, form=OBJECTS)

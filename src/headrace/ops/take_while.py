@@ -6,24 +6,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Item
+from headrace.columns.block import Block, Item
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.row_by_row import IsLast, Leaves, arguments_of
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.arguments import function
-from headrace.ops.calls import CallOutcome, call_each_row, single, with_failures
 from headrace.ops.filter import Deciding, truth
+from headrace.ops.shared.arguments import function
+from headrace.ops.shared.calls import CallOutcome, call_each_row, single, with_failures
 from headrace.plan.marks import At
 from headrace.plan.structure import Structure
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-    """The elements up to the first for which `predicate` returns False, which ends the dataset.
+def take_while(self: Dataset[Element], predicate: Callable[..., Any], name: str | None = None) -> Dataset[Element]:
+    """Keep elements until `predicate` returns False for one.
+
+    Args:
+        predicate: Function of one element that returns True or False.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(10).take_while(lambda x: x < 3))
     [np.int64(0), np.int64(1), np.int64(2)]
@@ -45,7 +53,7 @@ class TakeWhile(Deciding):
 
 @opens(TakeWhile, calls=True)
 class TakeWhileStream(Stream):
-    """Reads no further than the row that ends it, where somebody could tell."""
+    """Read no further than the row that ends it, if reading is observable."""
 
     def __init__(self, node: TakeWhile, ctx: Context, at: At) -> None:
         self._node = node
@@ -104,6 +112,6 @@ class TakeWhileStream(Stream):
         return self._placed(block, results)
 
     def _placed(self, block: Block, results: list[CallOutcome]) -> list[Item]:
-        """The rows of a block that the predicate said something of, other than that they end the dataset."""
+        """Return the rows of a block that the predicate said something of, other than that they end the dataset."""
         head = block.slice(0, len(results))
         return with_failures(self._node, head, results, lambda a, b: [head.slice(a, b)]) if results else []

@@ -1,4 +1,4 @@
-"""Give out elements no faster than a rate."""
+"""Limit the rate of elements."""
 
 from __future__ import annotations
 
@@ -10,22 +10,31 @@ from typing import TYPE_CHECKING
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.unchanged_rows import PassThrough
+from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
 def throttle(
-    self: Dataset,
+    self: Dataset[Element],
     *,
     rows_per_second: float | None = None,
     bytes_per_second: float | None = None,
     name: str | None = None,
-) -> Dataset:
-    """Give out no more than so many elements, or bytes, a second: to be kind to a shared disk or service.
+) -> Dataset[Element]:
+    """Limit the number of elements or bytes per second, for a shared disk or service.
+
+    Args:
+        rows_per_second: Largest number of elements per second.
+        bytes_per_second: Largest number of bytes per second.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.range(3).throttle(rows_per_second=10_000))
     [np.int64(0), np.int64(1), np.int64(2)]
@@ -51,7 +60,7 @@ class Throttle(PassThrough):
 
 @opens(Throttle)
 class ThrottleStream(Stream):
-    """Waits until what has been rates out is due; closing ends the wait."""
+    """Wait until the rows given out so far are due; closing ends the wait."""
 
     def __init__(self, node: Throttle, ctx: Context, at: At) -> None:
         self._node = node
@@ -74,7 +83,7 @@ class ThrottleStream(Stream):
         return self._input.skip(count, replay=replay)
 
     def cancel(self) -> None:
-        """End the wait, whoever waits."""
+        """End all waits."""
         self._closed.set()
 
     def close(self) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import FOLD, Block, Failure, Ids, Item, concat
 from headrace.columns import Indices, kind_of
+from headrace.columns.block import FOLD, Block, Failure, Ids, Item, concat
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 def unbatch(self: Dataset, name: str | None = None) -> Dataset:
     """Split each element along its first axis into several.
 
-    Where it is known that each has n of them, as after `batch(n, drop_remainder=True)`, one that fails is n failures.
+    If each element is known to have n rows, as after `batch(n, drop_remainder=True)`, a failed element becomes n
+    failures.
+
+    Args:
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.from_tensors([5, 6, 7]).unbatch())
     [np.int64(5), np.int64(6), np.int64(7)]
@@ -46,7 +53,7 @@ def unbatch(self: Dataset, name: str | None = None) -> Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Unbatch(Node):
-    """Each row becomes as many as its components have."""
+    """Split each row into as many as its components have."""
 
     input: Node
 
@@ -73,12 +80,12 @@ class Unbatch(Node):
 
 @fetches(Unbatch)
 def fetch_unbatched(node: Unbatch, ctx: Context, indices: Indices) -> Block:
-    """Rows of whichever batches they lie in."""
+    """Fetch rows from the batches that contain them."""
     size = node.input.leading
-    assert size, "rows are found by number where every batch has as many"
+    assert size, "rows can be fetched by number only if all batches have the same size"
     batches, places = np.unique(indices // size, return_inverse=True)
     block = ctx.fetch(node.input, batches)
-    block.mark = Mark(-1, int(batches[0]), 0)  # for errors: a batch has a number, though it lies nowhere
+    block.mark = Mark(-1, int(batches[0]), 0)  # for errors: a batch has a number, though it has no position
     items = split(node, block)
     for item in items:
         if isinstance(item, Failure):
@@ -88,7 +95,7 @@ def fetch_unbatched(node: Unbatch, ctx: Context, indices: Indices) -> Block:
 
 @opens(Unbatch)
 class UnbatchStream(Stream):
-    """Asks for about as many batches as the rows it needs; for one at a time where reading shows."""
+    """Request about as many batches as needed for the rows; one at a time if reading is observable."""
 
     def __init__(self, node: Unbatch, ctx: Context, at: At) -> None:
         self._node = node
@@ -109,7 +116,7 @@ class UnbatchStream(Stream):
 
 
 def split(node: Unbatch, block: Block) -> list[Item]:
-    """The rows of the rows of a block; a row whose components differ in number is one failure."""
+    """Split the rows of a block; a row whose components differ in length is one failure."""
     apart = [kind_of(c).unstack(c) for c in block.columns]
     counts = [None if each is None else each[1] for each in apart]
     lengths = counts[0] if counts else None
@@ -125,7 +132,7 @@ def split(node: Unbatch, block: Block) -> list[Item]:
 
 
 def unequal(structure: Structure, counts: list[int | None]) -> SpecError:
-    """Why an element whose components have so many rows cannot be split."""
+    """Return the error for an element whose components have these numbers of rows."""
     if not counts:
         return SpecError("the element has no components to split")
     found = ", ".join(
@@ -135,7 +142,7 @@ def unequal(structure: Structure, counts: list[int | None]) -> SpecError:
 
 
 def failures(node: Unbatch, failure: Failure) -> list[Item]:
-    """What a row that failed becomes: a failure in the place of each of its rows, where it is known how many."""
+    """Return the failures of a failed row: one for each of its rows, if their number is known."""
     made: list[Item] = []
     for i in range(1 if (size := node.input.leading) is None else size):
         made.append(Failure(failure.error, failure.mark))
@@ -144,7 +151,7 @@ def failures(node: Unbatch, failure: Failure) -> list[Item]:
 
 
 def child_ids(ids: Ids, lengths: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Ids:
-    """A part has its place in the batch as number, and the batch's whole id as path."""
+    """Return ids: a part has its index in the batch as number, and the batch's whole id as path."""
     made = np.empty((int(lengths.sum()), 2), np.uint64)
     made[:, 0] = np.repeat(ids[:, 0] * np.uint64(FOLD) + ids[:, 1], lengths)
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -8,24 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block
 from headrace.columns import values
+from headrace.columns.block import Block
+from headrace.core.ragged import Ragged
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
-from headrace.ops.unchanged_rows import UnchangedRows
+from headrace.ops.shared.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.spec import DatasetSpec
 from headrace.plan.structure import Structure
-from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
-def unique(self: Dataset, name: str | None = None) -> Dataset:
-    """The elements that have not been seen before, compared by value.
+def unique(self: Dataset[Element], name: str | None = None) -> Dataset[Element]:
+    """Drop elements that equal an earlier one.
+
+    Args:
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> list(hr.Dataset.from_tensor_slices([1, 37, 2, 37, 2, 1]).unique())
     [np.int64(1), np.int64(37), np.int64(2)]
@@ -40,7 +47,7 @@ def unique(self: Dataset, name: str | None = None) -> Dataset:
 class Unique(UnchangedRows):
     """Rows that differ from all before them.
 
-    What was seen is not part of a mark, it may be larger than the data that is left: a restore reads from the start.
+    The set of seen rows may be larger than the remaining data, so it is not part of a mark: a restore re-reads all.
     """
 
     positional = True
@@ -62,7 +69,7 @@ class UniqueStream(Stream):
         item = self._input.pull(want)
         if not isinstance(item, Block):
             return item
-        fresh = [i for i, key in enumerate(_keys(item)) if self._is_new(key)]
+        fresh = [i for i, key in enumerate(row_keys(item)) if self._is_new(key)]
         return item if len(fresh) == item.rows else [item.take(np.array(fresh))] if fresh else []
 
     def _is_new(self, key: Any) -> bool:
@@ -71,7 +78,8 @@ class UniqueStream(Stream):
         return len(self._seen) > before
 
 
-def _keys(block: Block) -> Iterator[Any]:
+def row_keys(block: Block) -> Iterator[Any]:
+    """For each row something hashable that is equal for equal rows."""
     if block.structure.kind is None:
         return map(_leaf_key, values(block.columns[0]))
     return (element_key(block.structure, leaves) for leaves in block.leaves())

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, concat, folded, structures_differ
 from headrace.columns import Column, take, values
+from headrace.columns.block import Block, Failure, Item, concat, folded, structures_differ
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.remainder import end_of_rows
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.arguments import positive
+from headrace.indexed.memory import Memory
+from headrace.ops.shared.arguments import positive
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import DatasetSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF
-from headrace.sources.memory import Memory
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -38,9 +38,19 @@ def window(
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Datasets of `size` elements, `stride` apart, each beginning `shift` elements after the one before.
+    """Group elements into datasets of `size` elements, each starting `shift` elements after the one before.
 
     Elements with several components give a structure of datasets.
+
+    Args:
+        size: Number of elements in a window.
+        shift: Distance between the starts of two windows. Default: `size`.
+        stride: Distance between two elements of a window.
+        drop_remainder: Whether to drop the last batch if it is short.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> [list(w) for w in hr.Dataset.range(5).window(3, shift=2)]
     [[np.int64(0), np.int64(1), np.int64(2)], [np.int64(2), np.int64(3), np.int64(4)], [np.int64(4)]]
@@ -68,7 +78,7 @@ class Window(Node):
 
     @property
     def span(self) -> int:
-        """How many rows lie between the first and the last of a window, both counted."""
+        """Return how many rows a window spans, both ends included."""
         return (self.size - 1) * self.stride + 1
 
     @property
@@ -90,20 +100,20 @@ class Window(Node):
         return self.drop_remainder
 
     def in_incomplete_only(self, row: int, start: int) -> bool:
-        """Whether no window that begins before `start`, but one that begins there or later, holds this row."""
+        """Return whether no window that begins before `start`, but one that begins there or later, holds this row."""
         first = max(0, row - self.span + 1)
         begins = range(-(-first // self.shift) * self.shift, row + 1, self.shift)
         holding = [begin for begin in begins if (row - begin) % self.stride == 0]
         return bool(holding) and min(holding) >= start
 
     def stacked_windows(self) -> tuple[Node, int]:
-        """A node that gives whole windows as arrays, not as datasets, and their length."""
+        """Return a node that gives whole windows as arrays, not as datasets, and their length."""
         return replace(self, stacked=True, stands_for=self), self.size
 
 
 @opens(Window)
 class WindowStream(Stream):
-    """Keeps the rows from the next window's first on. The mark is the input's at that row."""
+    """Buffer the rows from the next window's first on. The mark is the input's at that row."""
 
     def __init__(self, node: Window, ctx: Context, at: At) -> None:
         self._node = node
@@ -135,7 +145,7 @@ class WindowStream(Stream):
         return end_of_rows(lost)
 
     def _read(self, needed: int) -> None:
-        """Have `needed` rows, unless the input ends before."""
+        """Read `needed` rows, unless the input ends before."""
         while not self._over and self._rows < needed:
             if self._skip:
                 done = self._input.skip(self._skip)
@@ -153,7 +163,7 @@ class WindowStream(Stream):
         return (self._rows - self._node.span) // self._node.shift + 1 if self._rows >= self._node.span else 0
 
     def _given(self, count: int) -> Item:
-        """The next windows; where a failure is in the way, one window, or the failure."""
+        """Return the next windows; one window or the failure, if a failure is in the way."""
         blocks = [p for p in self._parts if isinstance(p, Block)]
         plain = len(blocks) == len(self._parts) and all(b.structure == blocks[0].structure for b in blocks)
         mark = self._parts[0].mark
@@ -182,7 +192,7 @@ class WindowStream(Stream):
         return Block(rows.structure, columns, count, None, ids)
 
     def _one(self) -> Item:
-        """A window whose rows are of different kinds, or that holds a failure."""
+        """Return a window whose rows have different structures, or that holds a failure."""
         node = self._node
         rows = [p.slice(i, i + 1) for p in self._parts for i in range(p.rows)][: node.span : node.stride]
         for row in rows:
@@ -213,7 +223,7 @@ class WindowStream(Stream):
 
 
 def as_datasets(windows: Block, known: Spec) -> Block:
-    """Windows as everybody knows them, where they may be stacked; `known` is the spec of what they are windows of."""
+    """Return windows as datasets, if they may be stacked; `known` is the spec of the windowed rows."""
     if not all(isinstance(column, np.ndarray) for column in windows.columns):
         return windows
     specs = element_specs(known, windows, [column[0] for column in windows.columns])
@@ -222,7 +232,9 @@ def as_datasets(windows: Block, known: Spec) -> Block:
 
 
 def element_specs(known: Spec, rows: Block, columns: list[Column]) -> list[Spec]:
-    """What is known of the elements of a window's datasets: from the input, else dtype and rank of the first row."""
+    """Return what is known of the elements of a window's datasets: from the input, else dtype and rank of the first
+    row.
+    """
     if known.structure != rows.structure:
         known = Spec(rows.structure, tuple(leaf_spec(next(values(c))) for c in columns)).without_sizes()
     return [Spec(LEAF, (leaf,)) for leaf in known.leaves]

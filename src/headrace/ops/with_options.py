@@ -1,4 +1,4 @@
-"""Say how a pipeline is to run."""
+"""Set the options of a pipeline."""
 
 from __future__ import annotations
 
@@ -7,20 +7,34 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.ops.unchanged_rows import PassThrough
+from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.options import NONE, Options
-from headrace.plan.node import TUNING, Node, walk
+from headrace.plan.capabilities import ReadsFiles, provides
+from headrace.plan.node import TUNING, Node, rebuild, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
 def with_options(
-    self: Dataset, options: Options | None = None, name: str | None = None, *, frozen: Mapping[str, Any] | None = None
-) -> Dataset:
-    """The same elements, made as `options` says; they hold for the whole pipeline.
+    self: Dataset[Element],
+    options: Options | None = None,
+    name: str | None = None,
+    *,
+    frozen: Mapping[str, Any] | None = None,
+) -> Dataset[Element]:
+    """Return the same elements, run with these options.
 
     `frozen=it.tuning()` has AUTOTUNE repeat what it found in that pass.
+
+    Args:
+        options: Options for the whole pipeline.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+        frozen: Result of an iterator's `tuning()`, to use instead of searching again.
+
+    Returns:
+        A new dataset.
 
     >>> ds = hr.Dataset.range(3).with_options(hr.Options(deterministic=False))
     >>> ds.batch(2).options().deterministic
@@ -37,7 +51,7 @@ def with_options(
 
 
 def options(self: Dataset) -> Options:
-    """The options set anywhere in this pipeline; what was said later counts, on the left of a zip before the right.
+    """Return the options of this pipeline.
 
     They cannot be changed: `with_options` gives a dataset with others.
 
@@ -48,11 +62,17 @@ def options(self: Dataset) -> Options:
 
 
 def merge_options(node: Node) -> Options:
-    """The options of a plan: those of its inputs, the first before the others, and then its own."""
+    """Return the options of a plan: those of its inputs, the first before the others, and then its own."""
     if not any(isinstance(each, WithOptions) for each in walk(node)):
         return NONE
     below = reduce(lambda a, b: b.merge(a), (merge_options(child) for child in node.inputs), NONE)
     return below.merge(node.options) if isinstance(node, WithOptions) else below
+
+
+def for_pass(plan: Node) -> Node:
+    """The plan of one pass, which learns of its files by itself."""
+    options = merge_options(plan)
+    return rebuild(plan, lambda node: node.for_pass(options) if provides(node, ReadsFiles) else node)
 
 
 @dataclass(frozen=True, eq=False)

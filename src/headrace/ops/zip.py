@@ -1,12 +1,12 @@
-"""Datasets side by side."""
+"""Zip datasets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Failure, Item
 from headrace.columns import Column, Indices
+from headrace.columns.block import Block, Failure, Item
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
 
 def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
-    """Elements of several datasets together, in a structure like the one the datasets stand in.
+    """Combine elements of several datasets into tuples, or another structure.
+
+    Args:
+        *args: Datasets, or one nested structure of datasets.
+        datasets: The same, by keyword.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> a, b = hr.Dataset.range(3), hr.Dataset.range(10, 12)
     >>> list(hr.Dataset.zip(a, b))
@@ -79,7 +87,7 @@ class Zip(Node):
 
 
 def nest(outer: Structure, inner: list[Structure]) -> Structure:
-    """The structure `outer` with its leaves replaced."""
+    """Return the structure `outer` with its leaves replaced."""
     rest = iter(inner)
 
     def build(at: Structure) -> Structure:
@@ -91,26 +99,26 @@ def nest(outer: Structure, inner: list[Structure]) -> Structure:
 
 
 def beside(structure: Structure, parts: list[Block]) -> Block:
-    """Blocks of the same number of rows as one; the rows have the ids of the first."""
+    """Return blocks of the same number of rows as one; the rows have the ids of the first."""
     columns: list[Column] = [column for part in parts for column in part.columns]
     return Block(nest(structure, [p.structure for p in parts]), columns, parts[0].rows, None, parts[0].ids)
 
 
 @fetches(Zip)
 def fetch_zipped(node: Zip, ctx: Context, indices: Indices) -> Block:
-    """The rows of every branch."""
+    """Return the rows of every branch."""
     parts = [branch_context(ctx, node.places[i]).fetch(child, indices) for i, child in enumerate(node.branches)]
     return beside(node.structure, parts)
 
 
 def branch_context(ctx: Context, place: int) -> Context:
-    """Where one of several inputs is opened; see `places`."""
+    """Return the context in which one of several inputs is opened; see `places`."""
     return ctx.branch(place) if place else ctx
 
 
 @opens(Zip)
 class ZipStream(Stream):
-    """Keeps what one input gave beyond the others. Inputs whose reading shows are read last, and no further."""
+    """Keep what one input gave beyond the others. Inputs whose reading is observable are read last, and no further."""
 
     def __init__(self, node: Zip, ctx: Context, at: At) -> None:
         self._structure = node.structure

@@ -1,4 +1,4 @@
-"""How sources are cut into pieces that can be read independently.
+"""Cut sources into pieces that can be read independently.
 
 A *cut* is a bounded source: a node that gives some consecutive rows of another source and stands for it. A *cutter*
 gives the cuts of a source in order, from a place on. It is serial and parses nothing.
@@ -14,7 +14,7 @@ from headrace.execute.pool import ScanPolicy
 from headrace.plan.node import Node
 
 CUT_NANOSECONDS = 8_000_000
-"""How long the work on one cut should take: many times the Python that surrounds it."""
+"""How long the work on one cut should take: many times the Python overhead around it."""
 
 
 class CutSize:
@@ -37,12 +37,12 @@ class CutSize:
 
     @property
     def max_file_bytes(self) -> int:
-        """How large a file may be that one worker reads alone, if others would have to wait for its bytes."""
+        """Return the largest file that one worker reads alone, if others would have to wait for its bytes."""
         return 2 * self._policy.max_cut_bytes
 
     @property
     def max_bytes_without_cut(self) -> int:
-        """How many bytes are held in memory to find the next cut in them."""
+        """Return how many bytes are held in memory to find the next cut in them."""
         return 8 * self._policy.max_cut_bytes
 
 
@@ -56,7 +56,7 @@ class Cut(NamedTuple):
     nbytes: int = 0
     unit: Hashable | None = None
     in_order: bool = False
-    """Whether it must not be opened before all rows before it were taken, since that could be seen."""
+    """Whether it must not be opened before all rows before it were taken, because that is observable."""
     release: Callable[[], None] | None = None
     """Called when it is not needed any more."""
     held_bytes: int = 0
@@ -82,7 +82,7 @@ def cuts(kind: Any) -> Callable[[Cutter], Cutter]:
 
 
 def cutter_of(node: Node) -> Cutter | None:
-    """How this source is cut. None if it must be read in order."""
+    """Return how this source is cut. None if it must be read in order."""
     return next((_cutters[base] for base in type(node).__mro__ if base in _cutters), None)
 
 
@@ -97,6 +97,6 @@ def fuses(kind: type[Node]) -> Callable[[Callable[[Any], Node | None]], Callable
 
 
 def fused(node: Node) -> Node | None:
-    """The operation as it runs inside a cut. None if it cannot."""
+    """Return the operation as it runs inside a cut. None if it cannot."""
     fuse = next((_fusing[base] for base in type(node).__mro__ if base in _fusing), None)
     return None if fuse is None else fuse(node)

@@ -8,7 +8,7 @@ from html import escape
 
 from headrace.execute.budget import cpus
 from headrace.ops.with_options import merge_options
-from headrace.optimise.rules import Choice
+from headrace.optimize.rules import Choice
 from headrace.physical.lower import NestedPlans, lower_pass
 from headrace.physical.nested import nested_plans
 from headrace.plan.display import WIDTH
@@ -17,7 +17,7 @@ from headrace.plan.node import Node
 
 
 def explanation(node: Node, *, physical: bool = True) -> Explanation:
-    """The logical plan and, if `physical`, the plan that runs with the reason for each choice."""
+    """Return the logical plan and, if `physical`, the plan that runs with the reason for each choice."""
     written = list(plan_lines(node))
     text = f"plan:\n{tree(written, '  ')}"
     html = plan_table(written, "plan")
@@ -36,7 +36,7 @@ def explanation(node: Node, *, physical: bool = True) -> Explanation:
 
 
 def physical_lines(node: Node, threads: int, depth: int = 0) -> Iterator[Line]:
-    """A physical plan, sources last, and under each operation the plans that it opens while it runs."""
+    """Yield a physical plan, sources last, and under each operation the plans that it opens while it runs."""
     yield node_line(node, depth)
     nested = nested_plans(node)
     if nested is not None:
@@ -49,7 +49,7 @@ def physical_lines(node: Node, threads: int, depth: int = 0) -> Iterator[Line]:
 
 
 def _without_file(line: Line) -> Line:
-    """A line of a plan that stands for those of many files: its parameters are those of one."""
+    """Return a plan line that stands for those of many files, without the parameters of one file."""
     return line._replace(label=f"{line.label.partition('(')[0]}(…)", site="")
 
 

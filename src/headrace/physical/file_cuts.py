@@ -1,4 +1,4 @@
-"""Cuts of files: pieces of large ones, packs of small ones."""
+"""Cut files: large ones into pieces, small ones into packs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block
 from headrace.columns import text_column
+from headrace.columns.block import Block
 from headrace.errors import ElementError, TransportError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
+from headrace.formats.shared.files import File, LocalFile, file_identity, local_path
+from headrace.formats.shared.format import Format
+from headrace.formats.shared.many_files import Files, small_files
+from headrace.formats.shared.one_file import OneFile
+from headrace.formats.shared.quarantine import PolicyEvents
+from headrace.formats.shared.reader import START, Reader, RecordAt
+from headrace.formats.shared.records import Piece, RecordPlace, Records, RecordsStream
+from headrace.formats.shared.shared import Shared
+from headrace.formats.shared.strand import HeldBytes, RestOfStrand, Strand, strand_pieces
+from headrace.formats.shared.window import open_window
+from headrace.formats.tables.rows import TableRows
+from headrace.formats.tables.stream import GroupPlace, GroupRange
 from headrace.ops.flat_map import Child, ParentPlace
 from headrace.physical.cuts import Cut, CutSize, cuts
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -28,25 +40,13 @@ from headrace.plan.node import Node, Written
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
-from headrace.records.files import File, LocalFile, file_identity, local_path
-from headrace.records.format import Format
-from headrace.records.quarantine import PolicyEvents
-from headrace.records.reader import START, Reader, RecordAt
-from headrace.records.remote import RemoteFile
-from headrace.records.shared import Shared
-from headrace.records.strand import HeldBytes, RestOfStrand, Strand, strand_pieces
-from headrace.records.window import open_window
-from headrace.sources.files import Files, small_files
-from headrace.sources.one_file import OneFile
-from headrace.sources.records import Piece, RecordPlace, Records, RecordsStream
-from headrace.sources.table_rows import TableRows
-from headrace.sources.table_stream import GroupPlace, GroupRange
+from headrace.remote.objects import RemoteFile
 
 MAX_FILES_PER_CUT = 64
-INFLATION = 4
-"""A compressed file counts for so many times its size: what is inflated and parsed is more than what is read."""
+COMPRESSED_WORK_FACTOR = 4
+"""A compressed file counts as this many times its size, because inflating and parsing is more work than reading."""
 MAX_BYTES_WITHOUT_CUT = 64 << 20
-"""A file in which no cut is found for so many bytes is read to its end as one piece."""
+"""A file in which no cut is found for this many bytes is read to its end as one piece."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class FilesCut(Node):
         return self.files.label(for_state=for_state)
 
     def changed_midway(self, place: Marks, prepared: Prepared) -> tuple[ElementError, Node | None]:
-        """What stands in place of the rest of a file that was changed while it was being read, and the next files."""
+        """Return the error for the rest of a file that was changed while it was being read, and the next files."""
         assert isinstance(self.files, Files) and self.files.files is not None
         here = place[prepared.number(self.files)]
         inside: Any = here.own  # a Child, unless small files came in one block
@@ -147,7 +147,7 @@ class FilesCutStream(Stream):
             self._child = None
 
     def _small_files(self) -> Block | None:
-        """The rows of all files that are left, in one go. None if they must be read one by one."""
+        """Return the rows of all files that are left, at once. None if they must be read one by one."""
         if self._many is None or self._node.stop - self._file < 2:
             return None
         column = text_column(self._names[self._file : self._node.stop])
@@ -170,7 +170,7 @@ def _first_row(piece: Piece | GroupRange) -> int:
 
 @cuts(Files)
 def cut_files(node: Files, ctx: Context, place: ParentPlace, size: CutSize) -> Iterator[Cut]:
-    """Large files in pieces, small ones in packs, those that cannot be cut whole."""
+    """Yield large files in pieces, small ones in packs, and files that cannot be cut whole."""
     assert node.files is not None, "files are known by name"
     names = node.files.names
     compressed = isinstance(node.format, Format) and bool(node.format.compression)
@@ -179,7 +179,7 @@ def cut_files(node: Files, ctx: Context, place: ParentPlace, size: CutSize) -> I
         if node.child is Records and local_path(name) is None:
             return sys.maxsize
         found = _local_size(name)
-        return found * INFLATION if found is not None and compressed else found
+        return found * COMPRESSED_WORK_FACTOR if found is not None and compressed else found
 
     if place.inside is not None:
         number, inside = place.inside
@@ -208,7 +208,7 @@ def cut_files(node: Files, ctx: Context, place: ParentPlace, size: CutSize) -> I
 
 
 def _local_size(name: str) -> int | None:
-    """The size of a file on this machine, 0 if it is unknown. None for what is no regular file."""
+    """Return the size of a file on this machine, 0 if it is unknown. None for what is no regular file."""
     path = local_path(name)
     try:
         found = None if path is None else os.stat(path)  # noqa: PTH116 - many files are asked
@@ -224,12 +224,12 @@ def _cut(node: Files, first: int, stop: int, piece: Any = None) -> FilesCut:
 
 
 def _events(node: Files | OneFile) -> PolicyEvents | None:
-    """What a worker tells the node's policy of, once it is known which records come before."""
+    """Return a recorder for the node's error policy, until it is known which records come before."""
     return None if node.on_error is None else PolicyEvents(node.on_error)
 
 
 def _pieces(node: Files, ctx: Context, number: int, inside: Any, size: CutSize) -> Iterator[Cut]:
-    """The rest of one of several files."""
+    """Yield the rest of one of several files."""
     assert node.files is not None
     child: Any = node.fn(node.files.names[number])
 
@@ -345,7 +345,7 @@ def _strand(
             release = partial(_release, held, shared)
             yield Cut(node, nbytes, unit=child.path, in_order=unread, release=release, held_bytes=nbytes)
         if isinstance(file, RemoteFile) and not unread:
-            file.close()  # all of it has come: what may be under way is for the next one
+            file.close()  # all of it has come: what may be in progress is for the next one
     finally:
         pieces.close()
         shared.release()
@@ -357,7 +357,7 @@ def _release(held: HeldBytes | RestOfStrand, file: Shared[File]) -> None:
 
 
 def _opened_strand(child: Records, ctx: Context) -> Strand | None:
-    """The file, open from its beginning. None if that cannot be, or it is not a file of its format."""
+    """Return the file, open from its beginning. None if that cannot be, or it is not a file of its format."""
     try:
         reader = Reader(child.path, child.format, chunk=child.buffer_size, via=child.via(ctx))
     except (OSError, TransportError):
@@ -374,7 +374,7 @@ def _opened_strand(child: Records, ctx: Context) -> Strand | None:
 
 
 def _places(file: LocalFile, form: Format, at: RecordAt, size: CutSize) -> Iterator[RecordAt]:
-    """Where pieces of a file begin after the first, which begins at `at`."""
+    """Yield where the pieces of a file begin after the first, which begins at `at`."""
     with closing(open_window(file, "", at.offset, None)) as view, suppress(OSError):  # met by the reader of the rest
         while not view.final:
             view.more(2 * size.nbytes)

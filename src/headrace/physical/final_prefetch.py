@@ -10,9 +10,9 @@ REASON = "a prefetch of its own, whose thread starts if what the consumer waits 
 
 
 def with_final_prefetch(plan: Node) -> Node:
-    """Return the plan read ahead of its consumer, if nobody can tell and it does not run ahead by itself.
+    """Return the plan read ahead of its consumer, if that is unobservable and it does not run ahead by itself.
 
-    The gain is measured while the plan runs: until there is one, rows are made when they are asked for.
+    The gain is measured while the plan runs: until there is one, rows are made on request.
     """
     if not plan.pure or plan.ahead or merge_options(plan).inject_prefetch is False:
         return plan

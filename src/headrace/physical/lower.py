@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.execute.budget import cpus
+from headrace.formats.shared.file_names import FileNames
+from headrace.formats.shared.many_files import Files, FilesInTurn
+from headrace.formats.shared.records import Records
+from headrace.formats.tables.rows import TableRows
+from headrace.indexed.numbered import Numbered
 from headrace.ops.cache import Cache
 from headrace.ops.filter import Filter
-from headrace.ops.filter_first import FilterFirst
-from headrace.ops.gather import Gather, RowsByNumber
 from headrace.ops.map import Map
-from headrace.ops.map_chain import MapChain
 from headrace.ops.random_map import RandomMap
-from headrace.optimise.rules import Choice, apply_rules
+from headrace.ops.shared.filter_first import FilterFirst
+from headrace.ops.shared.gather import Gather, RowsByNumber
+from headrace.ops.shared.map_chain import MapChain
+from headrace.optimize.rules import Choice, apply_rules
 from headrace.physical import file_cuts, row_cuts
 from headrace.physical.cuts import cutter_of, fused, fuses
 from headrace.physical.final_prefetch import REASON, with_final_prefetch
@@ -22,19 +27,14 @@ from headrace.physical.strands import Strand
 from headrace.plan.access import is_brief
 from headrace.plan.node import Ahead, Node, walk
 from headrace.plan.prepared import Prepared
-from headrace.sources.file_names import FileNames
-from headrace.sources.files import Files, FilesInTurn
-from headrace.sources.numbered import Numbered
 from headrace.sources.parts import Parts
-from headrace.sources.records import Records
 from headrace.sources.sql.dense import DenseRows
-from headrace.sources.table_rows import TableRows
 
 __all__ = ["NestedPlans", "file_cuts", "lower", "lower_pass", "prepare_pass", "row_cuts"]
 
 
 def prepare_pass(plan: Node, threads: int) -> Prepared:
-    """The plan of one pass, ready to run on so many threads."""
+    """Return the plan of one pass, ready to run on `threads` threads."""
     return Prepared.of(plan, lambda node: lower_pass(node, threads))
 
 
@@ -46,13 +46,13 @@ MIN_NESTED_ROWS = 256
 class NestedPlans:
     """Prepares plans of datasets that are opened while another runs, such as the children of an interleave.
 
-    `threads` is None for as many as the process has processors that runs them, which may be on another machine.
+    `threads` is None for as many as the process that runs them has CPUs, which may be on another machine.
     """
 
     threads: int | None = None
 
     def __call__(self, plan: Node) -> Prepared:
-        """The plan ready to run."""
+        """Return the plan ready to run."""
         few = plan.cardinality.known and plan.cardinality < MIN_NESTED_ROWS
         threads = 1 if few else self.threads or cpus()
         return Prepared.of(plan, lambda node: lower(apply_rules(node) if plan.inputs else node, threads))
@@ -72,13 +72,13 @@ def lower_pass(plan: Node, threads: int, choices: list[Choice] | None = None) ->
 
 
 def pulls_blocks(plan: Node) -> bool:
-    """Whether the consumer may ask for many rows at a time; else it asks for each when it is wanted."""
+    """Return whether the consumer may request many rows at a time; else it requests each one separately."""
     return plan.pure or plan.ahead is Ahead.READY
 
 
 def lower(plan: Node, threads: int, choices: list[Choice] | None = None) -> Node:
     """Return the physical plan: what runs on up to `threads` threads. `choices` gets each choice with its reason."""
-    if isinstance(plan, ParallelScan):
+    if isinstance(plan, ParallelScan) or (threads < 2 and choices is None):  # on one thread nothing is chosen
         return plan
     operations, source = _pipeline(plan)
     serial = None if source is None else _reason_for_serial_scan(source, operations, threads)
@@ -93,14 +93,14 @@ def lower(plan: Node, threads: int, choices: list[Choice] | None = None) -> Node
 
 
 def _fetched_inputs(plan: Node) -> tuple[Node, ...]:
-    """The inputs whose rows the operation fetches by number: it opens no stream of them."""
+    """Return the inputs whose rows the operation fetches by number: it opens no stream of them."""
     if isinstance(plan, Gather):
         return (plan.rows,)
     return plan.inputs if isinstance(plan, RowsByNumber) and plan.addressable else ()
 
 
 def _pipeline(plan: Node) -> tuple[list[Node], Node | None]:
-    """The per-row operations that end in this node, the last first, as they run in a cut, and the source they read.
+    """Return the per-row operations that end in this node, last first, as they run in a cut, and their source.
 
     The source is None if one of the operations cannot run in a cut.
     """
@@ -128,13 +128,13 @@ def _scan(operations: list[Node], source: Node, threads: int, choices: list[Choi
 
 
 def _is_strand(source: Node) -> bool:
-    """Whether it is read in order, ahead of need and by itself: a worker that asks for rows rarely waits."""
+    """Return whether it is read in order, ahead of need and by itself: a worker that asks for rows rarely waits."""
     return source.pure and isinstance(source, Parts | DenseRows | Gather)
 
 
 def _reason_for_serial_scan(source: Node, operations: list[Node], threads: int) -> str | None:
-    """Why a source is read in order, empty if that goes without saying. None if it is worth reading in cuts."""
-    if isinstance(source, Cache):  # once it is complete, nobody can tell what its rows were made of
+    """Return why a source is read in order, empty if that goes without saying. None if it is worth reading in cuts."""
+    if isinstance(source, Cache):  # once it is complete, the origin of its rows is unobservable
         return None if operations and threads > 1 else ""
     if not source.pure:
         return "reading it can be observed"
@@ -169,7 +169,7 @@ def _reason_for_serial_file(source: Records | TableRows) -> str | None:
 
 
 def _reads_by_number(source: Node) -> bool:
-    """Whether to fetch a row takes more than to copy it: out of a file, or through a function."""
+    """Return whether to fetch a row takes more than to copy it: out of a file, or through a function."""
     return isinstance(source, RowsByNumber) and not isinstance(source.input, Numbered)
 
 
@@ -199,5 +199,5 @@ def _fuse_filtered(node: FilterFirst) -> Node | None:
 
 
 def scans(plan: Node) -> list[ParallelScan]:
-    """The scans of a physical plan."""
+    """Return the scans of a physical plan."""
     return [node for node in walk(plan) if isinstance(node, ParallelScan)]

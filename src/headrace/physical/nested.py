@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from headrace.formats.shared.many_files import Files
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.group_by_window import GroupByWindow
 from headrace.ops.interleave import Interleave
@@ -12,17 +13,16 @@ from headrace.ops.snapshot import Snapshot
 from headrace.plan.access import is_brief
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import Node, function_name
-from headrace.sources.files import Files
 from headrace.sources.parts import Parts
 
 
 class Nested(NamedTuple):
-    """What `explain` says of plans that are opened while another one runs."""
+    """Plans that are opened while another one runs, for `explain`."""
 
     title: str
     """Which plans these are."""
     plan: Node | None = None
-    """One that stands for all of them; None if only rows tell what they are."""
+    """One that stands for all of them; None if it depends on the rows."""
     remark: str = ""
 
 
@@ -40,7 +40,7 @@ def opens_plans(kind: type[Node]) -> Callable[[Callable[[Any], Nested]], Callabl
 
 
 def nested_plans(node: Node) -> Nested | None:
-    """The plans that this operation opens while it runs. None if it only reads its inputs."""
+    """Return the plans that this operation opens while it runs. None if it only reads its inputs."""
     describe = next((_nested[base] for base in type(node).__mro__ if base in _nested), None)
     return None if describe is None else describe(node)
 

@@ -1,4 +1,4 @@
-"""Cuts of sources whose rows are found by number."""
+"""Cuts of sources whose rows can be read by number."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, RowRange, Stream
+from headrace.formats.shared.file_names import FileNames
+from headrace.formats.shared.files import local_path
+from headrace.indexed.numbered import Numbered
 from headrace.ops.cache import Cache
-from headrace.ops.gather import RowsByNumber
+from headrace.ops.shared.gather import RowsByNumber
 from headrace.ops.zip import Zip
 from headrace.physical.cuts import Cut, CutSize, cuts, fused
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, Position
 from headrace.plan.node import Node, Written, walk
 from headrace.plan.spec import Spec
-from headrace.records.files import local_path
-from headrace.sources.file_names import FileNames
 from headrace.sources.map_style import MapStyle
-from headrace.sources.numbered import Numbered
 from headrace.sources.sql.dense import DenseRows
 
 
@@ -83,7 +83,7 @@ def cut_rows(node: Node, ctx: Context, place: RowRange, size: CutSize) -> Iterat
 
 
 def opens_anywhere(node: Node) -> bool:
-    """Whether it takes no time to open it at any of its rows, and nothing that is far away is read then."""
+    """Return whether it takes no time to open it at any of its rows, and nothing that is far away is read then."""
     if isinstance(node, Zip):
         return all(map(opens_anywhere, node.branches))
     if isinstance(node, RowsByNumber):
@@ -94,7 +94,7 @@ def opens_anywhere(node: Node) -> bool:
 
 
 def _far_away(node: Node) -> bool:
-    """Whether workers would wait for a store or a database: these are read ahead in other ways."""
+    """Return whether workers would wait for a store or a database: these are read ahead in other ways."""
     if isinstance(node, FileNames):
         return bool(node.names) and local_path(node.names[0]) is None
     return isinstance(node, DenseRows)

@@ -8,30 +8,32 @@ from dataclasses import dataclass, field, replace
 from time import thread_time_ns
 from typing import Any
 
-from headrace.block import Block, Failure, Item
-from headrace.columns.refs import UnsoundError
+from headrace.columns.block import Block, Failure, Item
+from headrace.columns.refs import CorruptRecordsError
 from headrace.errors import StateError
-from headrace.execute.channel import Cancelled
 from headrace.execute.context import OBJECTS, Context, Form
 from headrace.execute.inputs import Input
 from headrace.execute.pool import Limits, Morsel, Window
 from headrace.execute.registry import opens
-from headrace.execute.stream import CROWD, END, Made, Pace, Stream, Wanted
+from headrace.execute.stages.channel import Cancelled
+from headrace.execute.stream import ASSUMED_READER_THREADS, END, Made, Pace, Stream, Wanted
+from headrace.formats.shared.many_files import Files
+from headrace.formats.shared.one_file import OneFile
+from headrace.formats.shared.quarantine import PolicyEvents
+from headrace.formats.shared.strand import Strand
 from headrace.ops.flat_map import ParentPlace
-from headrace.ops.unchanged_rows import PassThrough
+from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.physical.cuts import Cut, CutSize, cutter_of
 from headrace.plan.access import comes_late, late_bytes
 from headrace.plan.marks import At, Mark, Marks, Position
 from headrace.plan.node import TUNING, Ahead, Node
-from headrace.records.quarantine import PolicyEvents
-from headrace.records.strand import Strand
-from headrace.sources.files import Files
-from headrace.sources.one_file import OneFile
 
 BUFFERED_BYTES_PER_THREAD = 8 << 20
 MIN_BUFFERED_BYTES = 32 << 20
 FIRST_ROWS = 16
-"""So many rows are asked for first: a batch of images takes a second, and is not to be made before others help."""
+"""The first request: a batch of images takes a second, and should not be made before other threads help."""
+SERIAL_PULLS = 4
+"""The serial part of a scan takes about this many pulls, if rows are cheap."""
 BUDGET_SHARE = 4
 """A scan holds at most this part of the memory budget."""
 
@@ -74,7 +76,7 @@ class ParallelScan(PassThrough):
 
 
 def pipeline_of(node: Node) -> tuple[list[Node], Node]:
-    """The per-row operations of a scan's input, the last first, and the source they read."""
+    """Return the per-row operations of a scan's input, the last first, and the source they read."""
     operations: list[Node] = []
     while cutter_of(node) is None:
         operations.append(node)
@@ -84,17 +86,16 @@ def pipeline_of(node: Node) -> tuple[list[Node], Node]:
 
 @opens(ParallelScan)
 def open_scan(node: ParallelScan, ctx: Context, at: At) -> Stream:
-    """The rows of a scan; in order, one after another, if its consumer wants references to records in files."""
+    """Open a scan; serially in order, if its consumer wants references to records in files."""
     return ScanStream(node, ctx, at)
 
 
 class ScanStream(Stream):
     """Serial at first, then by cuts; see ParallelScan.
 
-    Workers count rows relative to their cut. `_bases` has, for each operation with marks of its own, how many rows it
-    gave before the cut whose rows are handed over now: marks are sealed by adding it. A cut that does not go well (a
-    row fails, a file has changed) is run again here, from the first row that was not handed over, with absolute
-    ordinals: then errors are exact.
+    Workers count rows relative to their cut. `_bases` has, for each operation with its own marks, how many rows it gave
+    before the current cut: marks are sealed by adding it. A cut that fails (a row fails, a file has changed) is run
+    again here, from the first row that was not handed over, with absolute ordinals: then errors are exact.
     """
 
     def __init__(self, node: ParallelScan, ctx: Context, at: At) -> None:
@@ -112,9 +113,12 @@ class ScanStream(Stream):
         self._bases: dict[int, int] = {}
         self._begun = False
         self._worked = self._made_bytes = 0
+        self._serial_rows = FIRST_ROWS
         # Scans of one stage, such as those of files that take turns, are alike: what one has learned holds for all.
         self._size: CutSize = ctx.run.shared.setdefault((CutSize, ctx.stage), CutSize(ctx.run.scan))
-        self._pace: Pace = ctx.run.shared.setdefault((ParallelScan, ctx.stage), ctx.run.pace(threads=CROWD))
+        self._pace: Pace = ctx.run.shared.setdefault(
+            (ParallelScan, ctx.stage), ctx.run.pace(threads=ASSUMED_READER_THREADS)
+        )
         self._pace.grow_to(FIRST_ROWS)
         self._serial = self._threads < 2 or not self._parallel_after(at)
         self._source_number = ctx.prepared.number(self._source)
@@ -122,7 +126,7 @@ class ScanStream(Stream):
         self._numbers = [*map(ctx.prepared.number, counting), self._source_number]
 
     def _parallel_after(self, at: At) -> bool:
-        """Whether a scan that begins here may run on cuts."""
+        """Return whether a scan that begins here may run on cuts."""
         ctx = self._ctx
         if ctx.run.origins is not None or (ctx.late and comes_late(self._source)):
             return False
@@ -151,9 +155,12 @@ class ScanStream(Stream):
             else:
                 self._serial = True
         started = thread_time_ns()
-        item = rows.pull(want if self._serial else min(want, self._pace.rows))
+        item = rows.pull(want if self._serial else min(want, self._serial_rows))
         if item is not END:
             nanoseconds = thread_time_ns() - started
+            self._serial_rows = max(
+                2 * self._serial_rows, item.rows * policy.serial_nanoseconds // (SERIAL_PULLS * max(1, nanoseconds))
+            )
             if self._begun:  # the first rows take time that the others do not: files are opened, functions traced
                 self._worked += nanoseconds
                 self._made_bytes += item.nbytes
@@ -204,7 +211,7 @@ class ScanStream(Stream):
                 cuts.close()
 
     def _pipeline(self, node: Node) -> Node:
-        """The operations on one cut of the source."""
+        """Return the operations on one cut of the source."""
         for operation in reversed(self._operations):
             node = operation.with_inputs((node,))
         return node
@@ -246,7 +253,7 @@ class ScanStream(Stream):
         return []
 
     def _file_changed(self, morsel: CutMorsel, mark: Mark, cause: StateError) -> Failure:
-        """One failure in place of the rows that are left of a file that was changed while it was being read."""
+        """Return one failure in place of the rows that are left of a file that was changed while it was being read."""
         source: Any = morsel.cut.source  # of files: nothing else changes while it is read
         place = self._place()
         error, rest = source.changed_midway(place, self._ctx.prepared)
@@ -262,7 +269,7 @@ class ScanStream(Stream):
         return Failure(error, mark)
 
     def _sealed(self, mark: Mark) -> Mark:
-        """A mark of a worker with absolute ordinals. Rows of a strand have marks of their source, which are."""
+        """Return a mark of a worker with absolute ordinals. Rows of a strand have marks of their source, which are."""
         shift = self._bases.get(mark.number)
         if shift is None:
             return mark
@@ -274,7 +281,7 @@ class ScanStream(Stream):
         return Mark(mark.number, mark.ordinal + shift, mark.offset, mark.own, inputs, mark.takes)
 
     def _place(self) -> Marks:
-        """Where the next row of the present cut lies, for a pipeline on that cut."""
+        """Return the position of the next row of the current cut, for a pipeline on that cut."""
         if self._next is None:
             return {n: Position(self._bases[n], 0) for n in self._numbers if n >= 0}
         marks = dict(self._next.marks())
@@ -303,7 +310,7 @@ class ScanStream(Stream):
 
 
 class CutMorsel(Morsel[Item]):
-    """A pipeline on one cut. `broken` says that it met something that must be met in order, and stopped before it.
+    """A pipeline on one cut. `broken` says that it met an event that must be handled in order, and stopped before it.
 
     All cuts of a scan share `size` and `pace`. Work is measured in CPU time: a thread that waits for a processor or for
     the GIL does not make its cut a long one.
@@ -330,7 +337,7 @@ class CutMorsel(Morsel[Item]):
         started = thread_time_ns()
         try:
             item = END if self.broken else self._pull(started)
-        except (Exception, Cancelled, UnsoundError):  # met again in order, or nobody wants it any more
+        except (Exception, Cancelled, CorruptRecordsError):  # raised again in order, or no longer needed
             item = END
             self.broken = True
         self._worked += thread_time_ns() - started
@@ -356,7 +363,7 @@ class CutMorsel(Morsel[Item]):
             self._events.append(self.policy.take())
 
     def apply_events(self) -> None:
-        """Tell the policy what was met up to the next item, or up to the end of the cut."""
+        """Report to the policy what happened up to the next item, or up to the end of the cut."""
         if self._events:
             for event in self._events.popleft():
                 event()
@@ -384,5 +391,5 @@ class CutMorsel(Morsel[Item]):
 
 
 def without_threads(node: Node, threads: int | None = None) -> Node:
-    """The same operation, run by whoever pulls."""
+    """Return the same operation, run by the consumer's thread."""
     return replace(node, num_parallel_calls=threads, stands_for=node)  # type: ignore[call-arg]

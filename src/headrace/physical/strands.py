@@ -1,16 +1,16 @@
-"""Strands: sources that are read in order, by one thread at a time, and whose rows are worked on in parallel."""
+"""Strands: sources that are read in order, by one thread at a time, and whose rows are processed in parallel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.block import Item
+from headrace.columns.block import Item
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.unchanged_rows import PassThrough, PassThroughStream
+from headrace.ops.shared.unchanged_rows import PassThrough, PassThroughStream
 from headrace.physical.cuts import Cut, CutSize, cuts
 from headrace.plan.marks import At
 
@@ -26,7 +26,7 @@ class Strand(PassThrough):
 
 @opens(Strand)
 class StrandStream(PassThroughStream):
-    """The source's rows, up to where it is handed over to a scan."""
+    """The source's rows, until it is handed over to a scan."""
 
     def __init__(self, node: Strand, ctx: Context, at: At) -> None:
         super().__init__(node, ctx, at)
@@ -75,7 +75,7 @@ class RowsInHandStream(Stream):
 
 @cuts(Strand)
 def cut_strand(node: Strand, ctx: Context, place: Input, size: CutSize) -> Iterator[Cut]:  # noqa: ARG001
-    """What the source gives, as much at a time as is worth a worker's while."""
+    """Yield what the source gives, as much at a time as is worth a worker's while."""
     try:
         while (item := place.pull(size.rows)) is not END:
             yield Cut(RowsInHand(node.input, rows=item), rows=item.rows)

@@ -1,7 +1,7 @@
-"""How the rows of a node can be reached, which is asked when a plan is about to be opened.
+"""How the rows of a node can be read; queried when a plan is about to be opened.
 
-Sources say so in attributes of these names: `brief`, `at_hand`, `comes_late`, `late_bytes`, `coarse`. Looking may cost
-a system call, so none of it is part of a plan.
+Sources say so in attributes of these names: `brief`, `at_hand`, `comes_late`, `late_bytes`, `coarse`. A query may cost
+a system call, so the answers are not part of a plan.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from headrace.plan.node import Node
 
 
 def is_brief(node: Node) -> bool:
-    """Whether all rows can be had sooner than a thread could be started for them."""
+    """Return whether all rows can be made sooner than a thread could be started for them."""
     return bool(getattr(node, "brief", False))
 
 
 def is_at_hand(node: Node) -> bool:
-    """Whether rows lie on this machine and are made by little more than copying them."""
+    """Return whether rows are on this machine and are made by little more than copying."""
     return bool(getattr(node, "at_hand", False))
 
 
 def comes_late(node: Node) -> bool:
-    """Whether rows can be given as references to records in files, which takes no time."""
+    """Return whether rows can be given as references to records in files, which takes no time."""
     return bool(getattr(node, "comes_late", False))
 
 
 def late_bytes(node: Node) -> int:
-    """How large a row is that can be given as a reference, by the look of the first one; 0 if none can be."""
+    """Return the size of a row that can be given as a reference, judging by the first one; 0 if none can be."""
     return int(getattr(node, "late_bytes", 0))
 
 
 def is_coarse(node: Node) -> bool:
-    """Whether fetching one row reads many, so that scattered ones are better asked for many at a time."""
+    """Return whether fetching one row reads many, so that scattered ones should be fetched many at a time."""
     said: bool | None = getattr(node, "coarse", None)
     return any(map(is_coarse, node.inputs)) if said is None else said

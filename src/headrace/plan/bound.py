@@ -14,7 +14,7 @@ ORIGINALS: WeakKeyDictionary[FunctionType, FunctionType] = WeakKeyDictionary()
 
 
 def original_of(fn: FunctionType) -> FunctionType | None:
-    """The function that a bound one is a copy of, if that one would do the same here and now; else None."""
+    """Return the function that a bound one is a copy of, if that one would do the same here and now; else None."""
     original = ORIGINALS.get(fn)
     if original is None or original.__closure__:
         return None
@@ -24,7 +24,7 @@ def original_of(fn: FunctionType) -> FunctionType | None:
 
 
 def same_globals(fn: FunctionType, other: FunctionType) -> bool:
-    """Whether two functions find the same globals, bound or not."""
+    """Return whether two functions find the same globals, bound or not."""
     ours, theirs = fn.__globals__, other.__globals__
     if ours is theirs:
         return True
@@ -34,7 +34,7 @@ def same_globals(fn: FunctionType, other: FunctionType) -> bool:
 
 
 class Portable:
-    """A bound function in what is pickled: it goes as the original, which can be imported, if that does the same."""
+    """A bound function in a pickle: the importable original replaces it if that does the same."""
 
     def __init__(self, fn: FunctionType, original: FunctionType) -> None:
         self.fn = fn
@@ -48,13 +48,13 @@ class Portable:
 
 
 def by_reference(value: Any) -> Any:
-    """What to pickle in place of a value."""
+    """Return what to pickle in place of a value."""
     original = original_of(value) if type(value) is FunctionType else None
     return value if original is None else Portable(value, original)
 
 
 def resolved(value: Any) -> Any:
-    """The value that was packed."""
+    """Return the value that was packed."""
     return value.fn if isinstance(value, Portable) else value
 
 

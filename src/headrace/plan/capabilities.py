@@ -1,110 +1,128 @@
-"""What only some nodes can do: each protocol stands for methods that few kinds of nodes have, and few callers need."""
+"""Capabilities of some nodes: each protocol has methods that few kinds of nodes have, and few callers need."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from headrace.options import Options
 from headrace.plan.cardinality import INFINITE, UNKNOWN
 from headrace.plan.node import Node
 
+P = TypeVar("P")
 
-@runtime_checkable
+
+def provides(value: object, protocol: type[P]) -> TypeGuard[P]:
+    """Return whether a value has all methods of a protocol.
+
+    As `isinstance`, which looks at every member again in each call: it took a tenth of a short pass.
+    """
+    key = (type(value), protocol)
+    found = _provides.get(key)
+    if found is None:
+        found = all(hasattr(key[0], name) for name in vars(protocol) if not name.startswith("_"))
+        _provides[key] = found
+    return found
+
+
+_provides: dict[tuple[Any, Any], bool] = {}
+
+
 class ReadsFiles(Protocol):
     """A node that reads files."""
 
     def rows_of_files(self) -> tuple[int, ...] | str | None:
-        """How many rows each of its files gives, or why nobody knows; None if it reads no files known by name."""
+        """Return how many rows each of its files has, or why that is unknown; None if it reads no files
+        known by name.
+        """
 
     def with_files(self, part: slice) -> Node:
-        """The same of some of its files."""
+        """Return the same of some of its files."""
 
     def file_names(self) -> str | None:
         """Its label with the names of the files in place of what they hold; None if it reads none known by name."""
 
     def files_gone(self) -> bool:
-        """Whether a file that it reads is not there any more."""
+        """Return whether a file that it reads is not there any more."""
 
     def for_pass(self, options: Options) -> Node:
-        """This node for one pass under the options of its pipeline."""
+        """Return this node for one pass under the options of its pipeline."""
 
 
-@runtime_checkable
 class HoldsFiles(Protocol):
-    """A node whose rows are names of files, or which is kept apart from others by more than its label says."""
+    """A node whose rows are names of files, or whose identity is more than its label."""
 
     def files_held(self) -> str | None:
-        """What the files hold whose names are its rows. Only stored rows ask for it."""
+        """Return the contents of the files whose names are its rows. Only stored rows need it."""
 
 
-@runtime_checkable
 class IsShare(Protocol):
     """A node whose rows are the share of one process."""
 
     @property
     def process(self) -> tuple[int, int, int]:
-        """Which process, of how many, and how many elements it has a step."""
+        """Return the process, how many there are, and its elements per step."""
 
 
-@runtime_checkable
 class HasContents(Protocol):
     """A node with data, or with functions that are not among its fields."""
 
     def contents(self) -> tuple[Any, ...]:
-        """The functions and the data that make its rows, beside its inputs and what `label` shows."""
+        """Return the functions and the data that make its rows, beside its inputs and what `label` shows."""
 
 
-@runtime_checkable
 class NoticesPasses(Protocol):
-    """A node that looks after something at the start of each pass."""
+    """A node that is notified at the start of each pass."""
 
     def begin_pass(self) -> None:
         """Called on the consumer's thread at the start of each pass over a plan that holds this node."""
 
 
 def begin_pass(node: Node) -> None:
-    """Tell the nodes of a plan that a pass begins; not those below a cache, which may not be read."""
+    """Notify the nodes of a plan that a pass begins; not those below a cache, which may not be read."""
     waiting, told = [node], set()
     while waiting:
         one = waiting.pop()
         if id(one) in told:
             continue
         told.add(id(one))
-        if isinstance(one, NoticesPasses):
+        if provides(one, NoticesPasses):
             one.begin_pass()
         if not one.outlives:
             waiting += one.inputs
 
 
-@runtime_checkable
+class CallsOnRow(Protocol):
+    """A node that can call its function on one row by itself, for a user who debugs it."""
+
+    def call_on_row(self, row: Any) -> Any:
+        """What the function returns for a block of one row; what it raises is raised as it is."""
+
+
 class HasRemedy(Protocol):
     """A node that a user can make faster."""
 
     def remedy(self) -> str | None:
-        """What a user may change at this operation to have it run faster."""
+        """Return what a user may change at this operation to have it run faster."""
 
 
-@runtime_checkable
 class HasIndexRemedy(Protocol):
-    """A node that knows what to do if its rows are to be found by number."""
+    """A node that can suggest how to make its rows indexable."""
 
     def index_remedy(self) -> str:
-        """What a user may do if this operation keeps rows from being found by number."""
+        """Return what a user may do if this operation keeps rows from being found by number."""
 
 
-@runtime_checkable
 class HidesInputs(Protocol):
-    """A node with inputs that only say what its label does."""
+    """A node with inputs that only repeat its label."""
 
     @property
     def shown_inputs(self) -> tuple[Node, ...]:
         """The inputs that a plan as written shows."""
 
 
-@runtime_checkable
 class KnowsItsEnd(Protocol):
-    """A node that may end before its inputs do, or go on after them."""
+    """A node that may end before its inputs do, or continue after them."""
 
     @property
     def endless(self) -> bool:
@@ -112,8 +130,10 @@ class KnowsItsEnd(Protocol):
 
 
 def is_endless(node: Node) -> bool:
-    """Whether a pass never ends; of `repeat()` over an unknown number of rows that holds unless there are none."""
-    if isinstance(node, KnowsItsEnd):
+    """Return whether a pass never ends; of `repeat()` over an unknown number of rows that holds unless
+    there are none.
+    """
+    if provides(node, KnowsItsEnd):
         return node.endless
     if node.cardinality != UNKNOWN:
         return node.cardinality == INFINITE
@@ -127,35 +147,37 @@ def require_end(node: Node, task: str) -> None:
 
 
 def share_of_process(node: Node) -> tuple[int, int, int] | None:
-    """If the rows of a node are the share of one process: which, of how many, and how many elements it has a step."""
-    return node.process if isinstance(node, IsShare) else None
+    """If the rows of a node are the share of one process, return which, of how many, and its elements per step."""
+    return node.process if provides(node, IsShare) else None
 
 
 def contents_of(node: Node) -> tuple[Any, ...]:
-    """The functions and the data that make the rows of a node, beside its inputs and what `label` shows."""
-    if isinstance(node, HasContents):
+    """Return the functions and the data that make the rows of a node, beside its inputs and what `label` shows."""
+    if provides(node, HasContents):
         return node.contents()
     values = [getattr(node, f.name) for f in fields(node) if not f.metadata.get("tuning", False)]
     return tuple(value for value in values if callable(value))
 
 
 def file_names_of(node: Node) -> str | None:
-    """The label of a node with the names of the files it reads in place of what they hold; None if it reads none."""
-    return node.file_names() if isinstance(node, ReadsFiles) else None
+    """Return the label of a node with the names of the files it reads in place of what they hold; None if it reads
+    none.
+    """
+    return node.file_names() if provides(node, ReadsFiles) else None
 
 
 def files_gone(node: Node) -> bool:
-    """Whether a file that the node reads is not there any more."""
-    return isinstance(node, ReadsFiles) and node.files_gone()
+    """Return whether a file that the node reads is not there any more."""
+    return provides(node, ReadsFiles) and node.files_gone()
 
 
 def index_remedy(node: Node) -> str:
-    """What a user may do if this operation keeps rows from being found by number."""
-    if isinstance(node, HasIndexRemedy):
+    """Return what a user may do if this operation keeps rows from being found by number."""
+    if provides(node, HasIndexRemedy):
         return node.index_remedy()
     return "index, slice or shuffle before it, or save() the dataset and load() it"
 
 
 def shown_inputs(node: Node) -> tuple[Node, ...]:
-    """The inputs of a node that a plan as written shows."""
-    return node.shown_inputs if isinstance(node, HidesInputs) else node.inputs
+    """Return the inputs of a node that a plan as written shows."""
+    return node.shown_inputs if provides(node, HidesInputs) else node.inputs

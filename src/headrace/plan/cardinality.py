@@ -1,4 +1,4 @@
-"""How many elements a dataset has: a number, infinitely many, or nobody knows before the end."""
+"""The number of elements of a dataset: a number, infinite, or unknown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
+
+ENDLESS = 1 << 62
+"""A row count larger than that of any dataset, for infinite or unknown ones."""
 
 
 class Cardinality(int):
@@ -17,7 +20,7 @@ class Cardinality(int):
         return self >= 0
 
     def times(self, count: int | None) -> Cardinality:
-        """Repeated `count` times, None for ever."""
+        """Repeated `count` times, None forever."""
         if self == 0 or count == 0:
             return Cardinality(0)
         if count is None:
@@ -31,7 +34,7 @@ class Cardinality(int):
         return Cardinality(self + other) if self.known and other.known else UNKNOWN
 
     def at_most(self, count: int) -> Cardinality:
-        """The first `count` of these; UNKNOWN stays so, as the end may come sooner."""
+        """Return the first `count` of these; UNKNOWN stays so, as the end may come sooner."""
         if count == 0:
             return Cardinality(0)
         if self == INFINITE:
@@ -48,7 +51,7 @@ class Cardinality(int):
         return self if self == INFINITE else UNKNOWN
 
     def fills(self, size: int) -> bool:
-        """Whether it is known that groups of `size` leave no remainder."""
+        """Return whether it is known that groups of `size` leave no remainder."""
         return self == INFINITE or (self.known and self % size == 0)
 
     def in_groups(self, size: int, *, up: bool) -> Cardinality:
@@ -61,7 +64,7 @@ UNKNOWN = Cardinality(UNKNOWN_CARDINALITY)
 
 
 def smallest(all_of: Iterable[Cardinality]) -> Cardinality:
-    """Of datasets read side by side: the shortest; UNKNOWN if one is, since it may be shorter still."""
+    """Return the shortest of datasets that are read side by side; UNKNOWN if one is, as it may be shorter."""
     counts = set(all_of)
     if 0 in counts:
         return Cardinality(0)

@@ -1,7 +1,8 @@
-"""How sources and operations make the Dataset that a user holds, though its class stands above them all."""
+"""Let sources and operations create Datasets without importing the class, which is above them."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from headrace.plan.node import Node
@@ -14,17 +15,19 @@ _kinds: list[Any] = []
 
 
 def holds_plans(kind: DatasetClass) -> DatasetClass:
-    """The class of datasets says that it is the one."""
+    """Register the class of datasets."""
     _kinds[:] = [kind]
     return kind
 
 
 def dataset_of(node: Node) -> Dataset:
     """A dataset with this plan."""
+    if not _kinds:  # a reader was imported by itself, and the package imports its names when they are used
+        import_module("headrace.dataset")
     made: Dataset = _kinds[0](node)
     return made
 
 
 def is_dataset(value: object) -> TypeGuard[Dataset]:
     """Whether a user's value is a dataset."""
-    return isinstance(value, _kinds[0])
+    return bool(_kinds) and isinstance(value, _kinds[0])

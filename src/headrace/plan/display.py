@@ -14,16 +14,16 @@ WIDTH = 120
 VALUE_WIDTH = 40
 """The longest text of one parameter."""
 SPEC_WIDTH = 60
-"""The longest text of a spec beside other things."""
+"""The longest text of a spec on a shared line."""
 
 ROW_BY_ROW = "row by row: "
-"""How the remark of an operation begins whose rows are made one by one; the reason follows."""
+"""The prefix of an operation's remark if its rows are made one by one; the reason follows."""
 
 _PLAIN = (str, bytes, bool, int, float)
 
 
 def cut_to_width(text: str, width: int) -> str:
-    """The text, its end cut off where it is longer than `width`."""
+    """Truncate a text to `width`."""
     if len(text) <= width:
         return text
     closing = text[-1] if text[-1:] in (")", "}", "]") else ""
@@ -31,7 +31,7 @@ def cut_to_width(text: str, width: int) -> str:
 
 
 def parameter_text(name: str, value: Any) -> str:
-    """A parameter as it stands in a label: some values have a `brief` form of their own, some say nothing."""
+    """Return a parameter as it stands in a label: some values have a `brief` form of their own, some say nothing."""
     if isinstance(value, Spec):
         return f"{name}={spec_text(value, VALUE_WIDTH)}"
     if hasattr(value, "brief"):
@@ -42,7 +42,7 @@ def parameter_text(name: str, value: Any) -> str:
 
 
 def _settings(value: Any) -> str:
-    """What was said in plain values of all that an object holds."""
+    """Return what was said in plain values of all that an object holds."""
     found = []
     for f in dataclasses.fields(value):
         held = getattr(value, f.name)
@@ -52,7 +52,7 @@ def _settings(value: Any) -> str:
 
 
 def spec_text(spec: Spec, width: int = SPEC_WIDTH) -> str:
-    """A spec with as many of its components as fit, and how many there are besides."""
+    """Return a spec with as many of its components as fit, and how many there are besides."""
     if spec.structure is None:
         return "?"
     text = spec.structure.text(map(str, spec.leaves), join=lambda parts: as_many_as_fit(parts, width - 2))
@@ -60,7 +60,7 @@ def spec_text(spec: Spec, width: int = SPEC_WIDTH) -> str:
 
 
 def as_many_as_fit(texts: Sequence[str], width: int) -> str:
-    """The texts with commas between them, and how many were left out; at least the first, cut off if need be."""
+    """Join as many texts as fit, and say how many were left out; at least the first, truncated if necessary."""
     if sum(len(text) + 2 for text in texts) - 2 <= width:
         return ", ".join(texts)
     shown: list[str] = []
@@ -76,7 +76,7 @@ def as_many_as_fit(texts: Sequence[str], width: int) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """A number of bytes for people."""
+    """Return a number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -85,7 +85,7 @@ def bytes_text(size: float) -> str:
 
 
 def site_text(site: str) -> str:
-    """A file and line, as seen from the working directory."""
+    """Return a file and line, as seen from the working directory."""
     try:
         return str(Path(site).relative_to(Path.cwd()))
     except (ValueError, OSError):

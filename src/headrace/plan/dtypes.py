@@ -1,4 +1,4 @@
-"""Dtypes and shapes as users of TensorFlow write them, understood without importing it."""
+"""Parse dtypes and shapes of TensorFlow without importing it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 
 
 def numpy_dtype(given: Any) -> np.dtype[Any]:
-    """A dtype of NumPy's; `tf.string` is bytes."""
+    """Return a dtype of NumPy's; `tf.string` is bytes."""
     kind = getattr(given, "as_numpy_dtype", given)
     return np.dtype(bytes if kind is object and kind is not given else kind)
 
 
 def as_sizes(shape: Any) -> tuple[Any, ...] | None:
-    """The sizes of a shape, which may be a number, a sequence or a `tf.TensorShape`; None if it has no known rank."""
+    """Return the sizes of a shape, which may be a number, a sequence or a `tf.TensorShape`; None if it has no known
+    rank.
+    """
     if shape is None or getattr(shape, "rank", 0) is None:
         return None
     if isinstance(shape, int | np.integer):

@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 def node_line(node: Node, depth: int) -> Line:
-    """What a plan shows of this node: what its elements look like, how many they are, and how it runs."""
+    """Return what a plan shows of this node: its elements, how many they are, and how it runs."""
     count = node.cardinality
     size = f"{count:,}" if count.known else "∞" if count == INFINITE else "?"
     site = site_text(node.site) if node.site else ""
@@ -33,14 +33,14 @@ def node_line(node: Node, depth: int) -> Line:
 
 
 def plan_lines(node: Node, depth: int = 0) -> Iterator[Line]:
-    """The plan, sources last."""
+    """Yield the plan, sources last."""
     yield node_line(node, depth)
     for child in shown_inputs(node):
         yield from plan_lines(child, depth + 1)
 
 
 def tree(lines: Iterable[Line], indent: str = "") -> str:
-    """The plan as text, one line a node; what does not fit stands below it."""
+    """Return the plan as text, one line a node; what does not fit stands below it."""
     return "\n".join(_text(line, indent + "  " * line.depth) for line in lines)
 
 
@@ -61,7 +61,9 @@ def _text(line: Line, indent: str) -> str:
 
 
 def chain(node: Node, width: int = WIDTH) -> str:
-    """The plan on one line, as it was written; without the longest parameters, or without its middle, as it fits."""
+    """Return the plan on one line, as it was written; without the longest parameters, or without its middle, as it
+    fits.
+    """
     labels = {id(n): n.label() for n in walk(node)}
     text = _chain(node, labels)
     for n in sorted(walk(node), key=lambda n: -len(labels[id(n)])):
@@ -90,18 +92,18 @@ def _chain(node: Node, labels: dict[int, str]) -> str:
 
 
 BESIDE_A_CHAIN = 44
-"""The longest text of a spec where a whole plan stands on the same line."""
+"""The longest text of a spec if a whole plan is on the same line."""
 
 
 def summary(kind: str, node: Node, more: str = "") -> str:
-    """What a dataset or an iterator is, on one line."""
+    """Return what a dataset or an iterator is, on one line."""
     elements = spec_text(node.spec, BESIDE_A_CHAIN)
     frame = f"<{kind}  of {elements}{more}>"
     return f"<{kind} {chain(node, WIDTH - len(frame))} of {elements}{more}>"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """A table in HTML; the first column keeps its spaces."""
+    """Return a table in HTML; the first column keeps its spaces."""
     start = '<td style="text-align:left;white-space:pre;font-family:monospace">'
     body = "".join(
         f"<tr>{start}{escape(row[0])}</td>"
@@ -115,7 +117,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "")
 
 
 def plan_table(lines: Iterable[Line], caption: str = "") -> str:
-    """The plan in HTML."""
+    """Return the plan in HTML."""
     rows = [("  " * n.depth + n.label, n.elements, n.size, n.site, n.remark) for n in lines]
     return table(("operation", "elements", "how many", "added at", "runs"), rows, caption)
 
@@ -126,7 +128,7 @@ class Explanation(str):
     _html: str
 
     def __new__(cls, text: str, html: str = "") -> Explanation:
-        """The text, and the same in HTML."""
+        """Return the text, and the same in HTML."""
         made = super().__new__(cls, text)
         made._html = html
         return made

@@ -1,4 +1,4 @@
-"""Values and functions of TensorFlow and torch, which need not be installed: told by the names of their classes."""
+"""Detect values and functions of TensorFlow and torch, which need not be installed, by the names of their classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ragged import Ragged
+from headrace.core.ragged import Ragged
 
 FRAMEWORKS = {
     "tensorflow": "TensorFlow",
@@ -23,7 +23,9 @@ FRAMEWORKS = {
 
 
 def as_array(value: Any) -> Any:
-    """A tensor as an array, a RaggedTensor as an hr.Ragged; anything else that is an array in another guise as well."""
+    """Return a tensor as an array, a RaggedTensor as an hr.Ragged; anything else that is an array in another guise as
+    well.
+    """
     root = type(value).__module__.partition(".")[0]
     name = type(value).__name__
     if root == "tensorflow":
@@ -39,12 +41,12 @@ def as_array(value: Any) -> Any:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor of any kind, or another array in disguise."""
+    """Return whether it is a tensor of any kind, or another array in disguise."""
     return hasattr(value, "__array__") or type(value).__module__.partition(".")[0] == "tensorflow"
 
 
 def framework_called(fn: Callable[..., Any]) -> str | None:
-    """The framework whose functions a function calls by name, as far as its code tells."""
+    """Return the framework whose functions a function calls by name, according to its code."""
     for value in _names_used(fn):
         home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
         found = FRAMEWORKS.get(str(home).partition(".")[0])
@@ -54,7 +56,7 @@ def framework_called(fn: Callable[..., Any]) -> str | None:
 
 
 def _names_used(fn: Any) -> Iterator[Any]:
-    """The globals and closures that a function's code names, and the function itself."""
+    """Yield the globals and closures that a function's code names, and the function itself."""
     yield type(fn)
     yield fn
     while not isinstance(fn, FunctionType):

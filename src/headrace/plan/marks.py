@@ -1,4 +1,4 @@
-"""Marks: where a row lies, in words of the plan as written.
+"""Marks: positions of rows, in terms of the plan as written.
 
 A `Mark` is made for every block and links to the marks of the rows it was made of. As a table (`Marks`) it has one
 `Position` for each node of the plan that needs one, by the node's number: that is what a stream is opened with, and
@@ -7,7 +7,6 @@ what a state holds.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -20,29 +19,34 @@ from headrace.errors import StateError
 
 @dataclass(slots=True)
 class OwnMark:
-    """What an operation must know, besides where its inputs stand, to go on: a subclass has the fields.
+    """What an operation needs, besides the positions of its inputs, to continue. Subclasses have the fields.
 
-    They are numbers, text, None, tuples of these, marks of nested plans, or values that know their `to_json`.
+    They are numbers, text, None, tuples of these, marks of nested plans, or values with a `to_json` method.
     """
 
     rereads: ClassVar[bool] = True
-    """Whether rows of its inputs that made rows before are read again, behind the mark, to go on."""
+    """Whether input rows after the mark that were used before are re-read to continue."""
 
     def advance(self, rows: int) -> OwnMark | None:  # noqa: ARG002
-        """The own mark of the row that comes `rows` later; None where it is found by reading them again alone."""
+        """Return the own mark of the row that comes `rows` later; None if it can only be found by re-reading them."""
         return None
 
+    def moved(self, rows: int, inputs: tuple[Marked, ...]) -> tuple[OwnMark, tuple[Marked, ...]] | None:
+        """The own mark of the row that comes `rows` later and the marks of the inputs there, if these are known."""
+        later = self.advance(rows)
+        return None if later is None else (later, inputs)
+
     def witness(self) -> OwnMark:
-        """The same, with what tells whether rows that are read again are those of before, where that can be asked."""
+        """Return this mark with what is needed to check that re-read rows are the same, if that is possible."""
         return self
 
     def to_json(self) -> list[Any]:
-        """As JSON holds it."""
+        """Return it as JSON values."""
         return [_plain(getattr(self, name)) for name in _names(type(self))]  # type: ignore[arg-type]  # a class can be hashed
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """What `to_json` gave; raises StateError for anything else."""
+        """Return what `to_json` gave; raises StateError for anything else."""
         readers = _readers(cls)  # type: ignore[arg-type]  # a class can be hashed
         if not isinstance(data, list) or len(data) != len(readers):
             raise StateError(f"the state is damaged: {data!r:.80} is no {cls.__name__}")
@@ -55,13 +59,14 @@ def _names(kind: type[OwnMark]) -> tuple[str, ...]:
 
 
 Own: TypeAlias = OwnMark | list[Any]
-"""An own mark, or what a state says of one whose node nobody has opened yet."""
+"""An own mark, or its JSON form if its node has not been opened yet."""
 
 
 class Position(NamedTuple):
-    """Where one node stands: the row `offset` rows after the one that `own` and its inputs' positions lead to.
+    """The position of one node: the row `offset` rows after the one at `own` and its inputs' positions.
 
-    One that is not `rooted` counts from the node's first row. As JSON an own mark stays so until its node is opened.
+    One that is not `rooted` counts from the node's first row. An own mark stays in its JSON form until its node is
+    opened.
     """
 
     ordinal: int
@@ -72,21 +77,21 @@ class Position(NamedTuple):
 
 Marks: TypeAlias = Mapping[int, Position]
 START: Marks = {}
-"""Where every plan begins."""
+"""The start of every plan."""
 
 
 class Marked(Protocol):
-    """A mark, or what a state says of one."""
+    """A mark, or its form in a state."""
 
     def marks(self, *, again: bool = False) -> Marks:
-        """The positions of all nodes of its plan; `again` where rows behind them were used, and are to be once more."""
+        """Return the positions of all nodes of its plan; `again` if rows after them were used, and will be re-read."""
         ...
 
 
 class Mark:
-    """Where a row lies: the ordinal it has in its node, and how to get there.
+    """The position of a row: its ordinal in its node, and how to get there.
 
-    Each row after it `takes` so many rows of the input, one after another, where that is known.
+    Each row after it `takes` this many consecutive rows of the input, if known.
     """
 
     __slots__ = ("inputs", "number", "offset", "ordinal", "own", "takes")
@@ -108,16 +113,16 @@ class Mark:
         self.takes = takes
 
     def later(self, rows: int) -> Mark:
-        """The mark of the row that comes `rows` after this one."""
+        """Return the mark of the row that comes `rows` after this one."""
         if not rows:
             return self
         return Mark(self.number, self.ordinal + rows, self.offset + rows, self.own, self.inputs, self.takes)
 
     def marks(self, *, again: bool = False) -> Marks:
-        """The positions of all nodes that lead to this row.
+        """Return the positions of all nodes that lead to this row.
 
-        Rows that are read again to pass them over may be others by then: where it can be said how to do without, that
-        is what is said, else whoever can is asked for a witness.
+        Rows that are re-read to skip them may have changed by then. If possible, the position needs no re-reading;
+        otherwise it includes a witness, if the operation can give one.
         """
         exact = (self._exact() or self) if self.offset else self
         own, again = exact.own, again or exact.offset > 0
@@ -131,13 +136,13 @@ class Mark:
         return table
 
     def _exact(self) -> Mark | None:
-        """The same place without an offset, None where it is found by reading rows again alone."""
+        """Return the same position without an offset, None if it can only be found by re-reading rows."""
         if not self.offset:
             return self
         own, inputs = self.own, self.inputs
         if isinstance(own, OwnMark):
-            later = own.advance(self.offset)
-            return None if later is None else Mark(self.number, self.ordinal, 0, later, inputs, self.takes)
+            moved = own.moved(self.offset, inputs)
+            return None if moved is None else Mark(self.number, self.ordinal, 0, *moved, self.takes)
         if own is not None or self.takes is None or not inputs or type(inputs[0]) is not Mark:
             return None
         below = inputs[0].later(self.offset * self.takes)._exact()
@@ -159,12 +164,12 @@ class SavedMark:
         self._marks = marks
 
     def marks(self, *, again: bool = False) -> Marks:  # noqa: ARG002 - a witness is theirs already, if they need one
-        """These."""
+        """Return these."""
         return self._marks
 
 
 class Joint(Mark):
-    """The marks of several inputs together, where an operation reads them side by side."""
+    """The marks of several inputs together, for an operation that reads them side by side."""
 
     __slots__ = ()
 
@@ -172,10 +177,10 @@ class Joint(Mark):
         super().__init__(-1, 0, 0, None, tuple(inputs))
 
     def marks(self, *, again: bool = False) -> Marks:
-        """The positions of all of them.
+        """Return the positions of all of them.
 
-        A mark that is still the one of a restored state knows where all others stood then: of each only what belongs to
-        its own input counts. Numbers of inputs follow one another.
+        A mark that is still the one of a restored state contains the positions of all others at that time: of each only
+        what belongs to its own input counts. Numbers of inputs follow one another.
         """
         table: dict[int, Position] = {}
         before = -1
@@ -211,14 +216,14 @@ NOWHERE: Mark = Nowhere(-1, 0, 0)
 
 
 class At(NamedTuple):
-    """Where a node is opened: with its own mark, its inputs at these positions."""
+    """Where a node is opened: its own mark, and the positions of its inputs."""
 
     own: Any = None
     inputs: Marks = START
 
 
 def to_json(marks: Marks) -> dict[str, Any]:
-    """Positions as JSON holds them: an ordinal where that is all, else the ordinal, the offset and the own mark."""
+    """Return positions as JSON values: the ordinal if that is all, else the ordinal, the offset and the own mark."""
     return {str(number): _position_json(position) for number, position in sorted(marks.items())}
 
 
@@ -230,7 +235,7 @@ def _position_json(position: Position) -> int | list[Any]:
 
 
 def from_json(data: Any) -> Marks:
-    """What `to_json` gave; raises StateError for anything else."""
+    """Return what `to_json` gave; raises StateError for anything else."""
     if not isinstance(data, dict):
         raise StateError(f"the state is damaged: {data!r:.80} are no positions")
     return {_number(name): _position(entry) for name, entry in data.items()}
@@ -253,12 +258,12 @@ def _position(entry: Any) -> Position:
 
 
 def is_count(value: Any) -> bool:
-    """Whether this can be a number of rows, as JSON holds it."""
+    """Return whether this can be a number of rows, as JSON values."""
     return type(value) is int and 0 <= value < 1 << 63
 
 
 def _plain(value: Any) -> Any:
-    """A field of an own mark as JSON holds it."""
+    """Return a field of an own mark as JSON values."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, tuple | list):
@@ -268,20 +273,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value).hex()  # every bit, and what JSON has no word for
     return value.to_json() if hasattr(value, "to_json") else index(value)
-
-
-class OwnValue(Protocol):
-    """What may stand in an own mark besides numbers, text and tuples."""
-
-    def to_json(self) -> Any:
-        """As JSON holds it."""
-        ...
-
-    @classmethod
-    @abstractmethod
-    def from_json(cls, data: Any) -> Self:
-        """What `to_json` gave."""
-        ...
 
 
 _Reader: TypeAlias = Callable[[Any], Any]
@@ -294,7 +285,7 @@ def _readers(kind: Any) -> list[_Reader]:
 
 
 def _reader(hint: Any) -> _Reader:
-    """What reads a field of this type from JSON."""
+    """Return what reads a field of this type from JSON."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         inner = [_reader(a) for a in arguments if a is not NoneType]
@@ -324,17 +315,17 @@ def _float(data: Any) -> float:
     try:
         return float.fromhex(_check_kind(data, str))
     except (ValueError, OverflowError):
-        raise StateError(f"the state is damaged: {data!r:.80} where a number belongs") from None
+        raise StateError(f"the state is damaged: {data!r:.80} in place of a number") from None
 
 
 def _check_kind(data: Any, kind: type) -> Any:
     if type(data) is not kind:
-        raise StateError(f"the state is damaged: {data!r:.80} where a {kind.__name__} belongs")
+        raise StateError(f"the state is damaged: {data!r:.80} in place of a {kind.__name__}")
     return data
 
 
 def _check_size(data: Any, size: int) -> list[Any]:
     found: list[Any] = _check_kind(data, list)
     if len(found) != size:
-        raise StateError(f"the state is damaged: {len(found)} values where {size} belong")
+        raise StateError(f"the state is damaged: {len(found)} values in place of {size}")
     return found

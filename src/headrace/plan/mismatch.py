@@ -1,20 +1,21 @@
-"""Why elements do not fit together: both of them, which they are, and what to do."""
+"""Explain why elements do not match: both of them, their positions, and what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headrace.core.ragged import Ragged
 from headrace.plan.display import spec_text
 from headrace.plan.spec import LeafSpec, Spec, leaf_spec
-from headrace.ragged import Ragged
 
+IMAGE_RANK = 3
 WIDTH = 200
 """The longest text of an element's spec in an error."""
 
 
 def why_structures_differ(first: Spec, other: Spec, row: int, whole: str = "batch") -> str:
-    """Elements of different structure."""
+    """Say how elements differ in structure."""
     text = (
         f"the elements differ in structure: element 0 of the {whole} is {spec_text(first, WIDTH)}, "
         f"element {row} is {spec_text(other, WIDTH)}"
@@ -37,19 +38,30 @@ def _is_mapping(spec: Spec) -> bool:
 
 
 def why_components_differ(path: str, first: LeafSpec, other: LeafSpec, row: int) -> str:
-    """Elements of different shape or dtype, in one component."""
+    """Say how elements differ in shape or dtype, in one component."""
     where = f" of component{path}" if path else ""
     text = f"the elements{where} differ: {first} in element 0 of the batch, {other} in element {row}"
     if None not in (first.dtype, other.dtype) and first.dtype != other.dtype:  # an empty array of text has none
         return f"{text}: have them all of one dtype"
+    if _are_images(first) and _are_images(other):
+        return (
+            f"{text}: images of one batch have one size; resize them before it, as with "
+            "map(lambda image: hr.image.resize(image, (224, 224))), or give image_size= to the reader of a folder"
+        )
     if first.shape and other.shape and len(first.shape) == len(other.shape):
         lengths = ", ragged_batch keeps all lengths" if first.shape[1:] == other.shape[1:] else ""
         return f"{text}: padded_batch fills up the shorter ones{lengths}"
     return f"{text}: have them all of one shape"
 
 
+def _are_images(spec: LeafSpec) -> bool:
+    """Whether a component looks like an image: height, width and a few channels."""
+    shape = spec.shape or ()
+    return len(shape) == IMAGE_RANK and shape[-1] in (1, 3, 4) and spec.dtype is not None and spec.dtype.kind in "uf"
+
+
 def alike(first: LeafSpec, other: LeafSpec) -> bool:
-    """Whether two components can be stacked; text and other objects can in any case."""
+    """Return whether two components can be stacked; text and other objects can in any case."""
     return first.shape == other.shape and (
         first.dtype == other.dtype or (_holds_objects(first) and _holds_objects(other))
     )

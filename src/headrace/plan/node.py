@@ -1,4 +1,4 @@
-"""Nodes: the frozen description of one source or operation, and what may be asked of it."""
+"""Nodes: the frozen description of one source or operation, and its traits."""
 
 from __future__ import annotations
 
@@ -24,77 +24,77 @@ _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 Written: TypeAlias = "Node"
-"""A node that is no input of the one that knows it."""
+"""A node that is referenced but is not an input."""
 
 TUNING = {"tuning": True}
 """Metadata of a field that does not change what a node yields: a state may be restored under another value."""
 FOUND_WHILE_RUNNING = {"absent": "AUTOTUNE"}
-"""Metadata of a field that is None where the number is found while running."""
+"""Metadata of a field that is None if the number is found while running."""
 
 
 class Moves(IntEnum):
-    """Whether an operation gives out rows of its one input as they are: some, all, again, in another order."""
+    """Whether an operation returns rows of its one input unchanged: some, all, repeated, or reordered."""
 
     NO = 0
     ROWS = 1
     FAR = 2
-    """Neighbours come from far apart: worth doing on row numbers."""
+    """Neighboring rows come from far apart: worth doing on row numbers."""
 
 
 class Ahead(IntEnum):
-    """Whether threads of a node's own make the next rows while the consumer computes."""
+    """Whether a node's own threads make the next rows while the consumer computes."""
 
     NO = 0
     RUNS = 1
     READY = 2
-    """It takes on rows by itself, as many as are sensible: who asks for more gets what is there, and no more."""
+    """It takes rows by itself, as many as are sensible: a larger request gets only what is ready."""
 
 
 class Divides(IntEnum):
-    """What an operation gives if it is done to shares of its input one by one."""
+    """What an operation yields if it is applied to shares of its input one by one."""
 
     NO = 0
     """Other rows."""
     SHARES = 1
-    """Of each row what it makes of it among all others."""
+    """The same result for each row as among all others."""
     RUNS = 2
-    """So too; and of runs of its input, one after another, what it makes of all of it, in order."""
+    """Also, for consecutive runs of its input, the same rows as for all of it, in order."""
     ROWS = 3
-    """So too; and the same rows as of all of it, in whatever order."""
+    """Also, for any shares, the same rows as for all of it, in any order."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node(PickledByReference, ABC):
     """One source or operation. Subclasses are final; their fields are inputs (nodes) and parameters.
 
-    Traits, which rules and the executor ask for instead of class names:
+    Rules and the executor use these traits instead of class names:
 
-    - `pure`: nobody can tell when, how often or whether its rows are made.
+    - `pure`: it is unobservable when, how often or whether its rows are made.
     - `indexable`: its rows can be fetched by number.
-    - `addressable`: both of these, and `has_extra_failures` is not so.
+    - `addressable`: `pure` and `indexable`, and not `has_extra_failures`.
     - `moves`: whether it gives out rows of its one input as they are, and from how far apart.
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
-    - `takes`: each row is made of so many rows of its one input, those of one row behind those of the other.
-    - `live`: a user's code runs for each row, and may wait for whatever it likes.
-    - `ahead`: whether threads of its own make the next rows, and whether these are taken as they are ready.
+    - `takes`: each row is made of this many consecutive rows of its one input.
+    - `live`: a user's code runs for each row, and may block.
+    - `ahead`: whether its own threads make the next rows, and whether these are taken as they are ready.
     - `outlives`: its rows are kept beyond a pass.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `numbered`: row i has the id (path, i).
-    - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
-    - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
-    - `divides`: what it gives if it is done to shares of its input one by one.
+    - `tentative`: its spec may come from the first element, and is known only once it was requested.
+    - `leading`: the size of every row's first axis, as far as the plan determines it, regardless of earlier requests.
+    - `divides`: what it yields if it is applied to shares of its input one by one.
     - `tells_inputs`: what its inputs hold follows from its own parameters.
     - `fallible`: one of its rows may be a failure.
     - `drops_rows`: it leaves out rows at its end that do not fill a group.
-    - `has_extra_failures`: beside its rows it may give failures that have no number, those of rows that were dropped.
-    - `combines`: the operations of the plan as written whose work it does in one go.
+    - `has_extra_failures`: besides its rows it may yield failures that have no number, those of dropped rows.
+    - `combines`: the operations of the plan as written whose work it does at once.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
     name: str | None = field(default=None, kw_only=True, repr=False, metadata=TUNING)
     stands_for: Written | None = field(default=None, kw_only=True, repr=False, metadata=TUNING)
-    """The node whose marks this one's are, where it was put into a plan in place of it."""
+    """The node that this one replaced in a plan, and whose marks it has."""
 
     one_to_one = False
     moves: ClassVar[Moves] = Moves.NO
@@ -113,7 +113,7 @@ class Node(PickledByReference, ABC):
     @property
     @abstractmethod
     def cardinality(self) -> Cardinality:
-        """How many elements there are."""
+        """Return how many elements there are."""
 
     @property
     def operation(self) -> str:
@@ -130,7 +130,7 @@ class Node(PickledByReference, ABC):
         return tuple(found)
 
     def with_inputs(self, inputs: tuple[Node, ...]) -> Self:
-        """The same operation on other inputs."""
+        """Return the same operation on other inputs."""
         rest = iter(inputs)
         changed: dict[str, Any] = {"stands_for": self}
         for name in fields_of(type(self), "Node"):
@@ -205,16 +205,16 @@ class Node(PickledByReference, ABC):
         return next((n for n in sizes if n is not None), None)
 
     def remark(self) -> str | None:
-        """How this node runs, where `explain` should say."""
+        """Return how this node runs, for `explain`."""
         return None
 
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
-        """The error of one element of this node."""
+        """Return the error of one element of this node."""
         hint = _known_keys(self, cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
         return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site, hint=hint)
 
     def label(self, *, for_state: bool = False) -> str:
-        """The operation with its parameters, in few words; for a state, exactly those that change the rows."""
+        """Return a short text of the operation with its parameters; for a state, exactly those that change the rows."""
         shown = []
         for f in fields(self):
             value = getattr(self, f.name)
@@ -232,7 +232,7 @@ class Node(PickledByReference, ABC):
 
 @cache
 def fields_of(kind: type[Node], what: str) -> tuple[str, ...]:
-    """The fields of a kind of node that are declared as `what`, or as a tuple of these.
+    """Return the fields of a kind of node that are declared as `what`, or as a tuple of these.
 
     Looked up once, and no value is looked at: nested plans are made by the row.
     """
@@ -240,7 +240,7 @@ def fields_of(kind: type[Node], what: str) -> tuple[str, ...]:
 
 
 def _known_keys(node: Node, key: object) -> str | None:
-    """What the elements have, for a function that looked for something else in them."""
+    """Return what the elements have, for a function that looked for something else in them."""
     known = [name for below in node.inputs for name in below.spec.keys]
     return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
@@ -258,29 +258,29 @@ def _brief(name: str, value: Any, metadata: Mapping[str, Any]) -> str:
 
 
 def function_name(fn: Callable[..., Any]) -> str:
-    """How a user would recognise this function."""
+    """Return how a user would recognise this function."""
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def draws_numbers(node: Node) -> bool:
-    """Whether this operation itself draws random numbers; some hold a seed only for what runs inside them."""
+    """Return whether this operation itself draws random numbers; some hold a seed only for what runs inside them."""
     return any(f.repr for f in fields(node) if f.name in fields_of(type(node), "Seed"))
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Every node of a plan, inputs first; a node that stands in two places comes twice."""
+    """Yield every node of a plan, inputs first; a node that stands in two places comes twice."""
     for child in node.inputs:
         yield from walk(child)
     yield node
 
 
 def waits(node: Node) -> bool:
-    """Whether a row of this plan may be long in coming: then none is to be held back for the next."""
+    """Return whether a row of this plan may be long in coming: then none is to be held back for the next."""
     return node.live or any(map(waits, node.inputs))
 
 
 def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The plan with `change` applied to every node, inputs first; unchanged parts stay the same objects."""
+    """Return the plan with `change` applied to every node, inputs first; unchanged parts stay the same objects."""
     inputs = node.inputs
     if not inputs:
         return change(node)
@@ -291,7 +291,7 @@ def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def rewrite(plan: Node, change: Callable[[Node], Node]) -> Node:
-    """As `rebuild`, for a plan that is written anew: none of its nodes stands for another."""
+    """Like `rebuild`, for a plan that is written again: none of its nodes stands for another."""
 
     def changed(node: Node) -> Node:
         made = change(node)
@@ -301,16 +301,16 @@ def rewrite(plan: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def obstacle(node: Node) -> Node | None:
-    """The operation that keeps a plan from being indexed, None if nothing does."""
+    """Return the operation that keeps a plan from being indexed, None if nothing does."""
     if node.indexable:
         return None
     return next((found for child in node.inputs if (found := obstacle(child)) is not None), node)
 
 
 def places(nodes: Sequence[Node]) -> tuple[int, ...]:
-    """For each of several inputs, how many before it hold one of its random operations.
+    """For each of several inputs, return how many before it hold one of its random operations.
 
-    A dataset that stands in two places has two orders, as in tf.data; two datasets with the same seed have one.
+    A dataset that is used twice has two orders, as in tf.data; two datasets with the same seed have one.
     """
     random = [{id(n) for n in walk(node) if fields_of(type(n), "Seed")} for node in nodes]
     return tuple(sum(bool(random[i] & random[j]) for j in range(i)) for i in range(len(nodes)))
@@ -325,7 +325,7 @@ def user_site(above: int = 0) -> str:
 
 
 def stack_level() -> int:
-    """How many frames up, from the one that asks, that frame is; as `warnings.warn` counts, itself included."""
+    """Return the stack level of the user's frame, as `warnings.warn` counts from the calling frame."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

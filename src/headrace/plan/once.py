@@ -11,7 +11,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property:  # noqa: N801 - it stands for that of functools
-        """As functools' from Python 3.12 on, without the lock of earlier ones: children ask by the thousand.
+        """Like that of functools from Python 3.12 on, without the lock of earlier versions, which was slow.
 
         Two threads may both compute a value; it is the same.
         """

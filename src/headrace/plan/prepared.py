@@ -1,4 +1,4 @@
-"""Plans made ready to run: as they run, and which number each node has in marks."""
+"""Plans that are ready to run, and the number of each node in marks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Prepared:
     plan: Node
     _numbers: dict[int, int] = field(repr=False)
     _written: Node = field(repr=False)
-    """Nodes are known by their identity: as long as there are numbers, they must live."""
+    """Numbers are keyed by node identity, so the nodes must stay alive."""
 
     @classmethod
     def of(cls, plan: Node, optimise: Callable[[Node], Node] | None = None) -> Prepared:
-        """The plan numbered and, where there is an optimiser, optimised."""
-        if not plan.inputs:  # as children mostly are, of which there may be many
+        """Number the plan and, with an optimizer, optimize it."""
+        if not plan.inputs:  # as for most children, of which there may be many
             return cls(plan if optimise is None else optimise(plan), {id(plan): 0}, plan)
         nodes = list(walk(plan))
         if len({id(node) for node in nodes}) < len(nodes):  # one that stands in two places gets a number in each
@@ -35,7 +35,7 @@ class Prepared:
         return cls(plan if optimise is None else optimise(plan), numbers, plan)
 
     def number(self, node: Node) -> int:
-        """Under which number the node's marks stand; negative where it leaves none."""
+        """Return the number of the node's marks; negative if it has none."""
         stand_in: Node | None = node
         while stand_in is not None:
             number = self._numbers.get(id(stand_in))
@@ -45,14 +45,14 @@ class Prepared:
         return -1
 
     def as_written(self, node: Node) -> Node:
-        """The node of the plan as written that this one stands for: with inputs that no rule has touched."""
+        """Return the node of the plan as written that this one stands for: with inputs that no rule has touched."""
         stand_in: Node | None = node
         while stand_in is not None and id(stand_in) not in self._numbers:
             stand_in = stand_in.stands_for
         return node if stand_in is None else stand_in
 
     def cut_out(self, node: Node) -> Prepared:
-        """A part of the plan by itself, under the same numbers; it knows nothing of the rest."""
+        """Return a part of the plan by itself, under the same numbers; it knows nothing of the rest."""
         numbers = [self.number(n) for n in _all_nodes(node)]
         return _of_numbers(rebuild(node, lambda n: replace(n, stands_for=None)), numbers)
 
@@ -62,7 +62,7 @@ class Prepared:
 
 
 def _all_nodes(plan: Node) -> Iterator[Node]:
-    """The nodes of a plan, and those whose work they do."""
+    """Yield the nodes of a plan, and those whose work they do."""
     for node in walk(plan):
         yield from node.combines
         yield node

@@ -1,4 +1,4 @@
-"""What the elements of a dataset look like, as far as it is known without running it."""
+"""Specs: what is known of the elements of a dataset without running it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
+from headrace.core.ragged import Ragged
 from headrace.errors import SpecError
 from headrace.plan.dtypes import as_sizes, numpy_dtype
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
-from headrace.ragged import Ragged
 
 Shape = tuple[int | None, ...] | None
 
@@ -22,6 +22,11 @@ class TensorSpec:
     """Shape and dtype of one component; None stands for a size, a rank or a dtype that is not known.
 
     `str` and `bytes` values have the dtypes `np.dtype(str)` and `np.dtype(bytes)`, other Python objects `object`.
+
+    Args:
+        shape: Shape; None stands for an unknown size or rank.
+        dtype: Data type; None if unknown.
+        name: Name of the component.
 
     >>> hr.TensorSpec([None, 28, 28], "uint8")
     TensorSpec(shape=(None, 28, 28), dtype=uint8)
@@ -43,22 +48,22 @@ class TensorSpec:
         return None if self.shape is None else len(self.shape)
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether a value could have both specs; `other` may be a spec or a value."""
+        """Return whether a value could have both specs; `other` may be a spec or a value."""
         other = _as_spec(other)
         return self.like(other) and _shapes_agree(self.shape, other.shape)
 
     def like(self, other: LeafSpec) -> bool:
-        """Whether a value could have both specs, save for its shape."""
+        """Return whether a value could have both specs, save for its shape."""
         if self.dtype is None or other.dtype is None:
             return True
         return isinstance(other, TensorSpec) and self.dtype == other.dtype
 
     def common(self, other: LeafSpec) -> TensorSpec:
-        """The most exact spec that admits the values of both."""
+        """Return the most exact spec that admits the values of both."""
         return TensorSpec(_common(self.shape, other.shape), self.dtype if self.dtype == other.dtype else None)
 
     def with_shape(self, shape: Shape) -> TensorSpec:
-        """Values like these, of another shape."""
+        """Return values like these, of another shape."""
         return TensorSpec(shape, self.dtype)
 
     def __eq__(self, other: object) -> bool:
@@ -77,9 +82,13 @@ class TensorSpec:
 
 
 class DatasetSpec:
-    """What is known of a component that is itself a dataset, such as a window: what its elements look like.
+    """The spec of a component that is itself a dataset, such as a window.
 
     `dataset_shape` is that of an array of datasets, which a batch of windows is.
+
+    Args:
+        element_spec: Structure, shapes and dtypes of the elements.
+        dataset_shape: Shape of the structure of datasets; () for one.
 
     >>> hr.Dataset.range(5).window(2).element_spec
     DatasetSpec(TensorSpec(shape=(), dtype=int64))
@@ -111,18 +120,18 @@ class DatasetSpec:
         return None if self.shape is None else len(self.shape)
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether a dataset could have both specs; `other` may be a spec or a dataset."""
+        """Return whether a dataset could have both specs; `other` may be a spec or a dataset."""
         other = _as_spec(other)
         if isinstance(other, TensorSpec):
             return other.is_compatible_with(self)
         return self._elements.conflict(other._elements) is None and _shapes_agree(self.shape, other.shape)
 
     def like(self, other: LeafSpec) -> bool:
-        """Whether a value could have both specs, save for shapes."""
+        """Return whether a value could have both specs, save for shapes."""
         return other.like(self) if isinstance(other, TensorSpec) else not self._elements.mismatch(other._elements)
 
     def common(self, other: LeafSpec) -> LeafSpec:
-        """The most exact spec that admits the values of both."""
+        """Return the most exact spec that admits the values of both."""
         if isinstance(other, TensorSpec):
             return other.common(self)
         return DatasetSpec(self._elements.common(other._elements), _common(self.shape, other.shape))
@@ -146,7 +155,7 @@ class DatasetSpec:
 
 
 LeafSpec: TypeAlias = TensorSpec | DatasetSpec
-"""What is known of one component."""
+"""The spec of one component."""
 
 
 def _as_spec(value: Any) -> LeafSpec:
@@ -155,7 +164,7 @@ def _as_spec(value: Any) -> LeafSpec:
 
 
 def _written_spec(value: Any) -> LeafSpec | None:
-    """A spec of ours, also for one of TensorFlow's of dense or ragged tensors; None if it is neither."""
+    """Return a spec of ours, also for one of TensorFlow's of dense or ragged tensors; None if it is neither."""
     if isinstance(value, LeafSpec):
         return value
     named = type(value).__name__ in ("TensorSpec", "RaggedTensorSpec")
@@ -178,7 +187,7 @@ def _common(one: Shape, other: Shape) -> Shape:
 
 @lru_cache(256)
 def dtype_name(dtype: np.dtype[Any] | None) -> str:
-    """The dtype as people write it. NumPy takes microseconds to name one, and a table has many."""
+    """Return the dtype as people write it. NumPy takes microseconds to name one, and a table has many."""
     if dtype is None:
         return "?"
     return {"U": "str", "S": "bytes", "O": "object"}.get(dtype.kind, str(dtype))
@@ -227,11 +236,11 @@ class Spec:
         return self.known and all(s.dtype is not None for s in self.leaves)
 
     def public(self) -> Any:
-        """As `element_spec` shows it: TensorSpecs in the structure of the element."""
+        """Return what `element_spec` shows: TensorSpecs in the structure of the element."""
         return TensorSpec(None, None) if self.structure is None else self.structure.around(self.leaves)
 
     def with_leading_axis(self, size: int | None) -> Spec:
-        """With a new leading axis."""
+        """Add a new leading axis."""
         return Spec(self.structure, tuple(s.with_shape(_prepend(size, s.shape)) for s in self.leaves))
 
     def without_sizes(self) -> Spec:
@@ -246,7 +255,7 @@ class Spec:
         return Spec(self.structure, tuple(s.with_shape(None) for s in self.leaves))
 
     def mismatch(self, other: Spec) -> str | None:
-        """Why no element can have both specs, or None. An unknown spec fits everything."""
+        """Return why no element can have both specs, or None. An unknown spec fits everything."""
         if self.structure is None or other.structure is None:
             return None
         if self.structure != other.structure:
@@ -257,17 +266,20 @@ class Spec:
         return None
 
     def common(self, other: Spec) -> Spec:
-        """The most exact spec that admits the elements of both."""
+        """Return the most exact spec that admits the elements of both."""
         if self.structure is None or self.structure != other.structure:
             return Spec.UNKNOWN
         return Spec(self.structure, tuple(a.common(b) for a, b in zip(self.leaves, other.leaves, strict=True)))
 
     def refusal(self, value: Any) -> str | None:
-        """Why `value` is not an element of this spec, or None."""
+        """Return why `value` is not an element of this spec, or None."""
         return None if self.structure is None else self.conflict(Spec.of(value))
 
     def conflict(self, other: Spec) -> str | None:
-        """Why an element of the `other` spec cannot be one of this spec, or None. An unknown spec fits everything."""
+        """Return why an element of the `other` spec cannot be one of this spec, or None.
+
+        An unknown spec fits everything.
+        """
         if self.structure is None or other.structure is None:
             return None
         if other.structure != self.structure:
@@ -282,12 +294,12 @@ class Spec:
 
     @classmethod
     def of(cls, value: Any) -> Spec:
-        """The exact spec of one element."""
+        """Return the exact spec of one element."""
         return cls.of_leaves(*flatten(value))
 
     @classmethod
     def of_leaves(cls, structure: Structure, leaves: Iterable[Any]) -> Spec:
-        """The exact spec of an element with these components."""
+        """Return the exact spec of an element with these components."""
         return cls(structure, tuple(leaf_spec(leaf) for leaf in leaves))
 
     @classmethod
@@ -316,7 +328,7 @@ class Spec:
 
     @classmethod
     def tuple_of(cls, specs: Sequence[Spec]) -> Spec:
-        """The spec of tuples of such elements."""
+        """Return the spec of tuples of such elements."""
         if not all(s.known for s in specs):
             return cls.UNKNOWN
         return cls(
@@ -329,7 +341,7 @@ Spec.UNKNOWN = Spec(None)
 
 
 class Probe:
-    """What is known of a function's results: by the user's word, or since its first element was looked at."""
+    """The spec of a function's results: declared by the user, or inferred from its first element."""
 
     def __init__(self, spec: Spec | None) -> None:
         self.spec = spec
@@ -341,7 +353,7 @@ def _prepend(size: int | None, shape: Shape) -> Shape:
 
 
 def shape_leaves(argument: str, structure: Structure, shapes: Any) -> list[Any]:
-    """The shape for each leaf. Shapes may be tuples themselves, so the structure says where to stop."""
+    """Return the shape for each leaf. Shapes may be tuples themselves, so the structure says where to stop."""
     if structure.kind is None:
         return [shapes]
     pairs = child_values(argument, structure, shapes)
@@ -349,7 +361,7 @@ def shape_leaves(argument: str, structure: Structure, shapes: Any) -> list[Any]:
 
 
 def child_values(argument: str, structure: Structure, values: Any) -> list[tuple[Structure, Any]]:
-    """What an argument says of each child of a structure."""
+    """Return what an argument says of each child of a structure."""
     try:
         items = [values[k] for k in structure.keys] if isinstance(values, dict) else list(values)
         return list(zip(structure.children, items, strict=True))
@@ -358,7 +370,7 @@ def child_values(argument: str, structure: Structure, values: Any) -> list[tuple
 
 
 def leaf_spec(value: Any) -> LeafSpec:
-    """The exact spec of one component as it stands in an element."""
+    """Return the exact spec of one component as it stands in an element."""
     if isinstance(value, np.ndarray):
         if value.dtype == object and not value.size:
             return TensorSpec(value.shape, None)
@@ -376,6 +388,6 @@ def leaf_spec(value: Any) -> LeafSpec:
     if isinstance(value, np.generic | bool | int | float | complex):
         return TensorSpec((), np.asarray(value).dtype)
     node = getattr(value, "_node", None)
-    if node is not None:  # a Dataset, which lies above this layer; nothing is run to learn more of it
+    if node is not None:  # a Dataset, which is above this layer; nothing is run to learn more about it
         return DatasetSpec(node.spec)
     return TensorSpec((), object)

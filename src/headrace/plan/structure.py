@@ -31,7 +31,7 @@ class Structure:
 
     @cached_property
     def leaves(self) -> int:
-        """How many leaves the tree has."""
+        """Return how many leaves the tree has."""
         return 1 if self.kind is None else sum(child.leaves for child in self.children)
 
     @cached_property
@@ -45,25 +45,27 @@ class Structure:
         return all(child.kind is None for child in self.children)
 
     def leaves_in(self, value: Any) -> list[Any]:
-        """The leaves of a value that has this structure."""
+        """Return the leaves of a value that has this structure."""
         if self.kind is dict and self.flat:
             return [value[key] for key in self.keys]
         return flatten(value)[1]
 
     @cached_property
     def custom(self) -> bool:
-        """Whether classes of users are in it, whose constructors may refuse what they get."""
+        """Return whether it contains users' classes, whose constructors may raise."""
         return self.kind not in (None, NoneType, tuple, dict) or any(child.custom for child in self.children)
 
     def pack(self, leaves: Iterable[Any]) -> Any:
-        """The element of this structure with these leaves."""
+        """Return the element of this structure with these leaves."""
         try:
             return self._build(iter(leaves))
-        except StopIteration as stop:  # of a user's constructor: it must not end who iterates over elements
+        except StopIteration as stop:  # of a user's constructor: it must not end the iteration over elements
             raise RuntimeError(f"the constructor of {self} raised StopIteration") from stop
 
     def around(self, things: Iterable[Any]) -> Any:
-        """A value of this structure that holds something else than components: no constructor of a user is asked."""
+        """Return a value of this structure that holds something else than components: no constructor of a user is
+        asked.
+        """
         return self._around(iter(things))
 
     def _around(self, things: Iterator[Any]) -> Any:
@@ -109,7 +111,7 @@ class Structure:
             return ordered
 
     def rows(self, columns: list[Iterator[Any]], count: int) -> Iterator[Any]:
-        """The elements whose leaves the `columns` iterate over."""
+        """Yield the elements whose leaves the `columns` iterate over."""
         if self.kind is None:
             return columns[0]
         if not columns:
@@ -140,7 +142,7 @@ class Structure:
         return self.kind is not None and not issubclass(self.kind, Mapping) and self.kind is not tuple
 
     def text(self, leaves: Iterable[str], *, join: Callable[[list[str]], str] = ", ".join) -> str:
-        """The structure with these texts at its leaves; users' classes are named, not made.
+        """Return the structure with these texts at its leaves; users' classes are named, not made.
 
         `join` puts the texts of the outermost components together.
         """
@@ -170,13 +172,13 @@ NONE = Structure(NoneType)
 
 
 def tuple_of(children: Iterable[Structure]) -> Structure:
-    """The structure of a tuple of these."""
+    """Return the structure of a tuple of these."""
     children = tuple(children)
     return Structure(tuple, tuple(range(len(children))), children)
 
 
 def flatten(value: Any) -> tuple[Structure, list[Any]]:
-    """The structure of `value` and its leaves."""
+    """Return the structure of `value` and its leaves."""
     leaves: list[Any] = []
     return _flatten(value, leaves), leaves
 
@@ -201,7 +203,7 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
 
 
 def in_order(keys: Iterable[Any]) -> list[Any]:
-    """The keys of a dict in the order in which its components stand."""
+    """Return the keys of a dict in the order in which its components stand."""
     try:
         return sorted(keys)
     except TypeError:
@@ -209,7 +211,7 @@ def in_order(keys: Iterable[Any]) -> list[Any]:
 
 
 def is_record(kind: type) -> bool:
-    """Whether this is a dataclass or attrs class, whose fields are components."""
+    """Return whether this is a dataclass or attrs class, whose fields are components."""
     return record_fields(kind) is not None
 
 
@@ -217,7 +219,7 @@ _records: dict[type, tuple[str, ...] | None] = {}
 
 
 def record_fields(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass or attrs class, None for any other type."""
+    """Return the fields of a dataclass or attrs class, None for any other type."""
     try:
         return _records[kind]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Components that became 64 bits wide by NumPy's rules, where TensorFlow's would have kept them at 32."""
+"""Components that became 64 bits wide by NumPy's rules, but would have stayed at 32 by TensorFlow's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDE = (np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.int64), np.dt
 
 
 def widened(before: Spec, after: Spec) -> str:
-    """Which components of `after` are of a wide dtype that none of `before` has, as text; empty if none are."""
+    """Return which components of `after` are of a wide dtype that none of `before` has, as text; empty if none are."""
     if before.structure is None or after.structure is None:
         return ""
     had = {s.dtype for s in before.leaves}

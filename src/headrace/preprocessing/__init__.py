@@ -1,4 +1,7 @@
-"""`hr.preprocessing`: Keras's preprocessing layers with Keras's numbers, without Keras."""
+"""`hr.preprocessing`: Keras's preprocessing layers with Keras's numbers, without Keras.
+
+It builds on `feature_column`'s learners. It knows no source and no trainer.
+"""
 
 from typing import TYPE_CHECKING, Any
 

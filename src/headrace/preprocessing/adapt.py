@@ -1,4 +1,4 @@
-"""What layers take from data, in the pass that feature columns use."""
+"""Let layers learn from data, in the same pass as feature columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.arrow_text import binary
-from headrace.block import Block
 from headrace.columns import RaggedText, Stacked
+from headrace.columns.arrow_text import binary
+from headrace.columns.block import Block
+from headrace.core.ragged import Ragged
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.datasets import is_dataset
 from headrace.preprocessing.base import one_element
-from headrace.ragged import Ragged
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class How:
 
 
 def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:
-    """Have `take` see columns, and how many axes an element of them has: of a dataset, or of one array of rows."""
+    """Call `take` with columns, and how many axes an element of them has: of a dataset, or of one array of rows."""
     name = (layer if isinstance(layer, type) else type(layer)).__name__
     if not is_dataset(data):
         if how.cluster is not None:
@@ -63,7 +63,7 @@ def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[An
 
 
 def axes_of(column: Any) -> int:
-    """How many axes an element of a column has."""
+    """Return how many axes an element of a column has."""
     if isinstance(column, Stacked):
         return len(column.shape)
     if isinstance(column, RaggedText):
@@ -72,7 +72,7 @@ def axes_of(column: Any) -> int:
 
 
 def flat(column: Any) -> Any:
-    """The values of a column of any shape, one after another."""
+    """Return the values of a column of any shape, one after another."""
     while isinstance(column, Ragged):
         column = column.values
     if isinstance(column, RaggedText | Stacked):
@@ -81,12 +81,12 @@ def flat(column: Any) -> Any:
 
 
 def flat_raw(column: Any) -> Raw:
-    """The values of a column of any shape, as kernels take them."""
+    """Return the values of a column of any shape, as kernels take them."""
     return raw_of(flat(column))
 
 
 def documents(column: Any, axes: int) -> NDArray[np.int64]:
-    """Where the documents of a column begin: single values, or all that stands along the last axis."""
+    """Return where the documents of a column begin: single values, or all along the last axis."""
     while isinstance(column, Ragged) and isinstance(column.values, Ragged):
         column = column.values
     if isinstance(column, Ragged | RaggedText):
@@ -97,7 +97,7 @@ def documents(column: Any, axes: int) -> NDArray[np.int64]:
 
 
 class Documents(Frequencies):
-    """In how many documents each value occurs, and how many there are."""
+    """In how many documents each value occurs, and how many documents there are."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,16 +117,16 @@ class Documents(Frequencies):
         self.take(raw_of(values.take(pa.array(first))))
 
     def counts_of(self, values: list[Any]) -> NDArray[np.float32]:
-        """In how many documents each of these is."""
+        """Return in how many documents each of these occurs."""
         known = self._settle()
         found = {} if known is None else dict(zip(known["value"].to_pylist(), known["count"].to_pylist(), strict=True))
         return np.array([found.get(value, 0) for value in values], np.float32)
 
     def arrays(self) -> Arrays:
-        """The number as well."""
+        """Return the number as well."""
         return {**super().arrays(), "number": np.array(self.number)}
 
     def restore(self, arrays: Arrays) -> None:
-        """The number as well."""
+        """Restore the number as well."""
         super().restore(arrays)
         self.number = int(arrays["number"])

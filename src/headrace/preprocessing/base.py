@@ -1,4 +1,4 @@
-"""What all layers have in common: how they run on one value, on arrays of any shape, and on columns."""
+"""The base of all layers: run on one value, on arrays of any shape, and on columns."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns import RaggedText, Stacked, text_column
+from headrace.core.ragged import Ragged
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import Ragged
 from headrace.trace.operation import traced_operation
 
 MODES = ("int", "one_hot", "multi_hot", "count")
 OTHER_NAMES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
-"""What Keras called some of them before."""
+"""Former names in Keras."""
 
 
 class PreprocessingLayer(ABC):
@@ -27,10 +27,10 @@ class PreprocessingLayer(ABC):
     _headrace_constant = True
     inputs = 1
     dtype: Any = None
-    """What numbers are given as, if not as the layer has them."""
+    """The dtype of results, if not the layer's default."""
 
     def __call__(self, *values: Any) -> Any:
-        """What the layer makes of a value, or of an array of them."""
+        """Return what the layer makes of a value, or of an array of them."""
         alone = len(values) == 1 and issubclass(type(values[0]), tuple)  # which a symbol need not answer
         given = tuple(values[0]) if alone else values
         if len(given) < self.inputs or (self.inputs == 1 and len(given) > 1):
@@ -40,21 +40,21 @@ class PreprocessingLayer(ABC):
 
     @abstractmethod
     def results(self, raws: list[Raw]) -> NDArray[Any]:
-        """A number for each value, or of several inputs for all that stand at one place."""
+        """Return a number for each value, or of several inputs for all that stand at one place."""
 
     def to_output(self, made: Any, axes: int) -> Any:
-        """The numbers as the layer gives them; elements have so many axes."""
+        """Return the numbers as the layer's output; elements have `axes` axes."""
         del axes
         return made
 
     def finished(self, made: Any, axes: int) -> Any:
-        """The same, in the `dtype` that was asked for."""
+        """Return the same, in the `dtype` that was requested."""
         made = self.to_output(made, axes)
         return made if self.dtype is None else _cast(made, self.dtype)
 
     @abstractmethod
     def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
-        """What comes of an element of this shape."""
+        """Return what comes of an element of this shape."""
 
 
 def _spec(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> TensorSpec:
@@ -82,7 +82,7 @@ def _block(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> Callabl
 
 @traced_operation(spec=_spec, block=_block)
 def preprocess(inputs: tuple[Any, ...], layer: PreprocessingLayer) -> Any:
-    """What the layer makes of one element."""
+    """Return what the layer makes of one element."""
     if all(map(is_single, inputs)):
         boxes = [plain_column([value.item() if isinstance(value, np.ndarray) else value]) for value in inputs]
         return _run(boxes, layer, 0)[0]
@@ -96,7 +96,7 @@ def _cast(made: Any, dtype: Any) -> Any:
 
 
 def one_element(value: Any) -> Any:
-    """A column that has this one element."""
+    """Return a column that has this one element."""
     if isinstance(value, Ragged):
         return Ragged(value, [0, len(value)])
     array = value if isinstance(value, np.ndarray) else value.to_numpy(zero_copy_only=False)
@@ -125,7 +125,7 @@ def _run(columns: list[Any], layer: PreprocessingLayer, axes: int) -> Any:
 
 
 def settle_options(layer: Any, known: tuple[str, ...] = MODES) -> None:
-    """Check what all layers may be told: `output_mode`, `sparse` and `dtype`; called while the layer is made."""
+    """Check the options of all layers, `output_mode`, `sparse` and `dtype`, while the layer is constructed."""
     name = type(layer).__name__
     if hasattr(layer, "output_mode"):
         mode = OTHER_NAMES.get(layer.output_mode, layer.output_mode)
@@ -145,7 +145,7 @@ def settle_options(layer: Any, known: tuple[str, ...] = MODES) -> None:
 
 
 def encode(ids: Any, axes: int, mode: str, depth: int, weights: Any = None) -> Any:
-    """Ids as they are, or as vectors of `depth`; many-hot and counts take the last axis of an element together."""
+    """Return ids as they are, or as vectors of `depth`; multi-hot and counts combine the last axis of an element."""
     if mode == "int":
         return ids
     if isinstance(ids, Ragged):
@@ -172,7 +172,7 @@ def _count_ids(
 
 
 def encoded_spec(shape: tuple[int | None, ...], mode: str, depth: int, dtype: Any = np.int64) -> TensorSpec:
-    """What `encode` gives of an element of this shape."""
+    """Return what `encode` gives of an element of this shape."""
     if mode == "int":
         return TensorSpec(shape, dtype)
     if mode == "one_hot":

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block
 from headrace.columns import Varied
+from headrace.columns.block import Block
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Quantiles
@@ -27,7 +27,7 @@ Path = tuple[Any, ...]
 
 
 def component_paths(structure: Structure) -> list[Path]:
-    """The keys that lead to each component; of an element that is one itself, none."""
+    """Return the keys that lead to each component; of an element that is one itself, none."""
     if structure.kind is None:
         return [()]
     pairs = zip(structure.keys, structure.children, strict=True)
@@ -35,7 +35,7 @@ def component_paths(structure: Structure) -> list[Path]:
 
 
 def component_name(path: Path) -> str:
-    """What a component is called: `age`, `0`, `image/width`; an element that is one itself has no name."""
+    """Return what a component is called: `age`, `0`, `image/width`; an element that is one itself has no name."""
     return "/".join(map(str, path))
 
 
@@ -48,7 +48,7 @@ class ComponentLayers(ABC):
     _headrace_constant = True
 
     def __call__(self, *components: Any) -> Any:
-        """The element with these components changed: as `ds.map` hands them over."""
+        """Return the element with these components changed: as `ds.map` hands them over."""
         if len(components) == 1:
             return self._changed(components[0], ())
         return tuple(self._changed(each, (i,)) for i, each in enumerate(components))
@@ -71,7 +71,7 @@ class ComponentLayers(ABC):
     def _learn(
         cls, ds: Any, columns: Sequence[Any] | None, make: Callable[[TensorSpec], Any], **how: Any
     ) -> dict[str, Any]:
-        """What is learnt of each component: of all of real numbers, or of those named."""
+        """Return what is learnt of each component: of all of real numbers, or of those named."""
         found: dict[str, Any] = {}
         wanted = None if columns is None else [str(each) for each in columns]
         known = ds._node.spec
@@ -126,7 +126,10 @@ def _numbers(cls: type, name: str, column: Any) -> NDArray[Any]:
 class Normalizer(ComponentLayers):
     """Numbers around 0, with a deviation of 1: of each component, by `hr.preprocessing.Normalization`.
 
-    Each place of the last axis has a mean of its own; where rows differ in its length, all share one.
+    Each index of the last axis has its own mean; if rows differ in its length, all share one.
+
+    Args:
+        layers: Layers by component.
 
     >>> ds = hr.Dataset.from_tensor_slices({"age": [20.0, 30.0, 40.0], "name": ["a", "b", "c"]})
     >>> normalizer = hr.Normalizer.adapt(ds)
@@ -170,6 +173,9 @@ def _row_moments(leaf: TensorSpec) -> RowMoments:
 class Discretizer(ComponentLayers):
     """Numbers to buckets that are about equally full: of each component, by `hr.preprocessing.Discretization`.
 
+    Args:
+        layers: Layers by component.
+
     >>> ds = hr.Dataset.from_tensor_slices({"age": [20.0, 25.0, 30.0, 60.0]})
     >>> [row["age"] for row in ds.map(hr.Discretizer.adapt(ds, num_bins=2))]
     [np.int64(0), np.int64(0), np.int64(1), np.int64(1)]
@@ -186,7 +192,7 @@ class Discretizer(ComponentLayers):
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> Discretizer:
-        """Quantiles of a dataset's components, in one pass: of all real numbers, or of `columns`, by name.
+        """Return quantiles of a dataset's components, in one pass: of all real numbers, or of `columns`, by name.
 
         Exact up to a million different numbers. `state`, `save_every` and `progress`: see `hr.text.Vocabulary.adapt`.
         """

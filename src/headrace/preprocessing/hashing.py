@@ -22,6 +22,15 @@ class Hashing(PreprocessingLayer):
 
     With a `salt`, a number or two, the hash is SipHash-2-4 under that key, else FarmHash's Fingerprint64.
 
+    Args:
+        num_bins: Number of bins.
+        mask_value: Value that gets the bin 0.
+        salt: Number or pair of numbers that changes the hash.
+        output_mode: Form of the output, such as "int", "one_hot", "multi_hot" or "count".
+        sparse: Accepted for compatibility with Keras; only False is supported.
+        name: Accepted for compatibility with Keras.
+        dtype: Data type of the output.
+
     >>> hr.preprocessing.Hashing(num_bins=3)(["A", "B", "C", "D", "E"])
     array([1, 0, 1, 1, 2])
     """
@@ -40,7 +49,7 @@ class Hashing(PreprocessingLayer):
         object.__setattr__(self, "salt", salt_words(self.salt, "Hashing"))
 
     def results(self, raws: list[Raw]) -> NDArray[np.int64]:
-        """A bin for each value."""
+        """Return a bin for each value."""
         (raw,) = raws
         if raw.numbers is not None and raw.numbers.dtype.kind == "f":
             raw = Raw(raw.rows, numbers=raw.numbers.astype(np.int64))
@@ -60,7 +69,14 @@ class Hashing(PreprocessingLayer):
 
 @dataclass(frozen=True)
 class HashedCrossing(PreprocessingLayer):
-    """Each combination of values that stand at one place to one of `num_bins`, as Keras's layer of this name.
+    """Hash each combination of values at one index to one of `num_bins`, like Keras's layer of this name.
+
+    Args:
+        num_bins: Number of bins.
+        output_mode: Form of the output, such as "int", "one_hot", "multi_hot" or "count".
+        sparse: Accepted for compatibility with Keras; only False is supported.
+        name: Accepted for compatibility with Keras.
+        dtype: Data type of the output.
 
     >>> hr.preprocessing.HashedCrossing(num_bins=5)((["A", "B", "A"], [101, 101, 102]))
     array([1, 4, 3])
@@ -78,7 +94,7 @@ class HashedCrossing(PreprocessingLayer):
         settle_options(self, known=("int", "one_hot"))
 
     def results(self, raws: list[Raw]) -> NDArray[np.int64]:
-        """A bin for each place."""
+        """Return a bin for each place."""
         made = np.full(raws[0].size, FIRST_HASH, np.uint64)
         for raw in raws:
             if raw.kind not in ("text", "integers"):
@@ -96,7 +112,7 @@ class HashedCrossing(PreprocessingLayer):
 
 
 def salt_words(salt: Any, layer: str) -> tuple[int, int] | None:
-    """The key of SipHash, of one integer or two."""
+    """Return the key of SipHash, of one integer or two."""
     if salt is None:
         return None
     words = (salt, salt) if isinstance(salt, int) else tuple(salt)
@@ -111,7 +127,7 @@ def salted_hashes(raw: Raw, salt: tuple[int, int] | None) -> Hashes:
 
 
 def bins(count: Any) -> None:
-    """A number of bins that there can be."""
+    """Check the number of bins."""
     if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
         raise ValueError(f"num_bins must be at least 1, not {count!r}")
 

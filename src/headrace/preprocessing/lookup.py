@@ -1,4 +1,4 @@
-"""Values to their places in a vocabulary, with room for others before it."""
+"""Look up values in a vocabulary, with ids for unknown values before it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ L = TypeVar("L", bound="Lookup")
 
 @dataclass(frozen=True)
 class Lookup(PreprocessingLayer):
-    """What both kinds of lookup share."""
+    """The base of both lookups."""
 
     max_tokens: int | None = None
     num_oov_indices: int = 1
@@ -109,11 +109,11 @@ class Lookup(PreprocessingLayer):
         return int(self.mask_token is not None and self.output_mode == "int")
 
     def vocabulary_size(self) -> int:
-        """How many ids there are."""
+        """Return how many ids there are."""
         return self._start + len(self._tokens())
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
-        """The tokens in the order of their ids; text as str where it can be."""
+        """Return the tokens in the order of their ids; text as str if possible."""
         tokens = [self._readable(token) for token in self._tokens()]
         if not include_special_tokens:
             return tokens
@@ -126,7 +126,7 @@ class Lookup(PreprocessingLayer):
         return tuple(self.vocabulary)
 
     def results(self, raws: list[Raw]) -> NDArray[Any]:
-        """The id of each value, or the value of each id."""
+        """Return the id of each value, or the value of each id."""
         self._tokens()
         assert self.table is not None
         (raw,) = raws
@@ -195,12 +195,12 @@ class Lookup(PreprocessingLayer):
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> L:
-        """The layer with the values of `data`, an array or a dataset, as its vocabulary: the most frequent first.
+        """Return the layer with the values of `data`, an array or a dataset, as its vocabulary by frequency.
 
         Of values that are equally frequent the greater comes first, as in Keras. Of a dataset the first `steps`
-        elements count. With `state`, the name of a file, a pass that is broken off or killed goes on from there when it
-        is called again: what was gathered is kept every `save_every` seconds. A bar is shown on a terminal, or as
-        `progress` says.
+        elements count. With `state`, the name of a file, an interrupted or killed pass continues from there when it is
+        called again: the state is saved every `save_every` seconds. A bar is shown on a terminal, or as `progress`
+        says.
 
         >>> layer = hr.preprocessing.StringLookup().adapt(["b", "a", "b", "c"])
         >>> layer.get_vocabulary()
@@ -221,7 +221,7 @@ class Lookup(PreprocessingLayer):
         return self.with_counts(counts, spread)
 
     def with_counts(self: L, counts: Frequencies, spread: Documents) -> L:
-        """The layer with the most frequent values as its vocabulary, weighted by how many documents they are in."""
+        """Return the layer with the most frequent values as its vocabulary, weighted by their document frequencies."""
         special = tuple(self._token(token) for token in (self.mask_token, self.oov_token) if token is not None)
         limit = None if self.max_tokens is None else self.max_tokens - self._start
         tokens = counts.most_frequent(limit, without=special)
@@ -236,6 +236,21 @@ class Lookup(PreprocessingLayer):
 @dataclass(frozen=True)
 class StringLookup(Lookup):
     """Text to ids, as Keras's layer of this name: unknown values first, then the vocabulary.
+
+    Args:
+        max_tokens: Largest size of the vocabulary.
+        num_oov_indices: Number of ids for unknown values.
+        mask_token: Token that stands for padding.
+        oov_token: Token that stands for unknown values.
+        vocabulary: Tokens in order, or the path of a file with one token a line.
+        idf_weights: Inverse document frequencies, for the output mode "tf_idf".
+        invert: Whether to compute the inverse.
+        output_mode: Form of the output, such as "int", "one_hot", "multi_hot" or "count".
+        pad_to_max_tokens: Whether outputs always have `max_tokens` columns.
+        sparse: Accepted for compatibility with Keras; only False is supported.
+        salt: Number or pair of numbers that changes the hash.
+        name: Accepted for compatibility with Keras.
+        encoding: Text encoding; None returns bytes.
 
     >>> hr.preprocessing.StringLookup(vocabulary=["a", "b"])(np.array([["a", "x"], ["b", "b"]]))
     array([[1, 0],
@@ -264,6 +279,22 @@ class StringLookup(Lookup):
 @dataclass(frozen=True)
 class IntegerLookup(Lookup):
     """Integers to ids, as Keras's layer of this name; unknown values by their rest modulo `num_oov_indices`.
+
+    Args:
+        max_tokens: Largest size of the vocabulary.
+        num_oov_indices: Number of ids for unknown values.
+        mask_token: Token that stands for padding.
+        oov_token: Token that stands for unknown values.
+        vocabulary: Tokens in order, or the path of a file with one token a line.
+        idf_weights: Inverse document frequencies, for the output mode "tf_idf".
+        invert: Whether to compute the inverse.
+        output_mode: Form of the output, such as "int", "one_hot", "multi_hot" or "count".
+        pad_to_max_tokens: Whether outputs always have `max_tokens` columns.
+        sparse: Accepted for compatibility with Keras; only False is supported.
+        salt: Number or pair of numbers that changes the hash.
+        name: Accepted for compatibility with Keras.
+        vocabulary_dtype: Data type of the vocabulary.
+        oov_method: How unknown values get their id.
 
     >>> hr.preprocessing.IntegerLookup(vocabulary=[12, 36])([36, 7, 12])
     array([2, 0, 1])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.ragged import Ragged
 from headrace.feature_column.learnable import deviation, normalized
 from headrace.feature_column.learners import Moments
 from headrace.feature_column.raw import Raw
@@ -16,15 +17,22 @@ from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat, learn
 from headrace.preprocessing.base import PreprocessingLayer, settle_options
 from headrace.preprocessing.numbers import numbers_in
-from headrace.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
 class Normalization(PreprocessingLayer):
-    """Numbers less their mean, by their deviation, as Keras's layer of this name; `invert` turns that round.
+    """Subtract the mean and divide by the deviation, like Keras's layer of this name; `invert` reverses that.
 
-    Each place of `axis`, one or several, has a `mean` and a `variance` of its own; of None, all numbers share one. Axes
+    Each index of `axis`, one or several, has its own `mean` and `variance`; with None, all numbers share one. Axes
     are counted in the arrays that the layer is given: those from the end mean the same for rows and for batches.
+
+    Args:
+        axis: Axis, or axes, with statistics of their own.
+        mean: Mean. Default: learned by `adapt`.
+        variance: Variance. Default: learned by `adapt`.
+        invert: Whether to compute the inverse.
+        name: Accepted for compatibility with Keras.
+        dtype: Data type of the output.
 
     >>> hr.preprocessing.Normalization(mean=3.0, variance=4.0)([1.0, 3.0, 7.0])
     array([-1.,  0.,  2.], dtype=float32)
@@ -57,7 +65,7 @@ class Normalization(PreprocessingLayer):
             )
 
     def results(self, raws: list[Raw]) -> NDArray[np.float32]:
-        """The numbers as float32; their axes are known only to `to_output`."""
+        """Return the numbers as float32; their axes are known only to `to_output`."""
         if raws[0].numbers is None:
             raise TypeError("Normalization takes numbers, not text")
         return np.array(raws[0].numbers, np.float32)
@@ -72,7 +80,7 @@ class Normalization(PreprocessingLayer):
         return mean + made * deviation(variance) if self.invert else normalized(made, mean, variance)
 
     def _placed(self, moments: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Moments with their axes where those of an element of this shape are."""
+        """Return moments with their axes aligned to those of an element of this shape."""
         if moments.size == 1:
             return moments.reshape(())
         kept = kept_axes(self.axis, len(shape))
@@ -80,21 +88,21 @@ class Normalization(PreprocessingLayer):
         for axis, size in zip(reversed(kept), reversed(moments.shape), strict=False):
             if size not in (1, shape[axis]):
                 raise ValueError(
-                    f"Normalization: mean has {size} places along an axis where the input has {shape[axis]}"
+                    f"Normalization: mean has {size} entries along an axis, but the input has {shape[axis]}"
                 )
             sizes[axis] = size
         return moments.reshape(sizes)
 
     def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
-        """Of the same shape."""
+        """Return a spec of the same shape."""
         return TensorSpec(shape, np.float32)
 
     def adapt(
         self, data: Any, *, state: Any = None, save_every: float = 30.0, progress: bool | None = None
     ) -> Normalization:
-        """The layer with the mean and variance of `data`, an array of rows or a dataset of rows or batches.
+        """Return the layer with the mean and variance of `data`, an array of rows or a dataset of rows or batches.
 
-        NaN and infinity are no numbers. One axis of numbers is as many rows of one. `state`, `save_every` and
+        NaN and infinity are ignored. One axis of numbers is as many rows of one. `state`, `save_every` and
         `progress`: see `StringLookup.adapt`.
 
         >>> layer = hr.preprocessing.Normalization().adapt(np.array([[1.0, 10.0], [3.0, 30.0]]))
@@ -128,7 +136,7 @@ class Normalization(PreprocessingLayer):
 
 
 def kept_axes(axis: tuple[int, ...], count: int) -> list[int]:
-    """The axes that keep places of their own, of an array of so many, in order."""
+    """Return the axes that keep their own entries, of an array of `count` axes, in order."""
     for each in axis:
         if not -count <= each < count:
             raise ValueError(f"Normalization: axis {each} is none of the {count} that the input has")
@@ -136,7 +144,7 @@ def kept_axes(axis: tuple[int, ...], count: int) -> list[int]:
 
 
 def _has_batches_of_numbers(data: Any) -> bool:
-    """Whether the elements of a dataset are known to have one axis, of any length."""
+    """Return whether the elements of a dataset are known to have one axis, of any length."""
     if not is_dataset(data):
         return False
     leaves = data._node.spec.leaves

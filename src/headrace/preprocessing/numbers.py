@@ -10,17 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.core.ragged import Ragged
 from headrace.feature_column.learners import Quantiles
 from headrace.feature_column.raw import Raw
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat, learn
 from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, preprocess, settle_options
-from headrace.ragged import Ragged
 
 
 @dataclass(frozen=True)
 class Discretization(PreprocessingLayer):
-    """Numbers to the bucket between boundaries that they lie in, as Keras's layer of this name.
+    """Map numbers to buckets between boundaries, like Keras's layer of this name.
+
+    Args:
+        bin_boundaries: Boundaries between the bins. Default: learned by `adapt`.
+        num_bins: Number of bins.
+        epsilon: Accepted for compatibility with Keras; quantiles are exact.
+        output_mode: Form of the output, such as "int", "one_hot", "multi_hot" or "count".
+        sparse: Accepted for compatibility with Keras; only False is supported.
+        dtype: Data type of the output.
+        name: Accepted for compatibility with Keras.
 
     >>> hr.preprocessing.Discretization(bin_boundaries=[0.0, 1.0])([-1.5, 0.0, 3.4])
     array([0, 1, 2])
@@ -47,7 +56,7 @@ class Discretization(PreprocessingLayer):
             object.__setattr__(self, "bin_boundaries", bounds)
 
     def results(self, raws: list[Raw]) -> NDArray[np.int64]:
-        """The bucket of each number."""
+        """Return the bucket of each number."""
         values = np.ascontiguousarray(_numbers(self, raws[0]), np.float32)
         made = np.empty(len(values), np.int64)
         _native.bucketize(values, np.array(self._bounds(), np.float32), made)
@@ -75,7 +84,7 @@ class Discretization(PreprocessingLayer):
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> Discretization:
-        """The layer with boundaries that cut `data` into `num_bins` of as equal a size as can be.
+        """Return the layer with boundaries that cut `data` into `num_bins` of as equal a size as can be.
 
         The quantiles are exact while there are no more than a million different numbers, and beyond that closer than
         Keras's `epsilon`. `steps`, `state`, `save_every` and `progress`: see `StringLookup.adapt`.
@@ -102,6 +111,13 @@ class Discretization(PreprocessingLayer):
 class CategoryEncoding(PreprocessingLayer):
     """Integers from 0 to `num_tokens` - 1 as vectors, as Keras's layer of this name.
 
+    Args:
+        num_tokens: Number of tokens.
+        output_mode: Form of the output, such as "int", "one_hot", "multi_hot" or "count".
+        sparse: Accepted for compatibility with Keras; only False is supported.
+        name: Accepted for compatibility with Keras.
+        dtype: Data type of the output.
+
     >>> hr.preprocessing.CategoryEncoding(4, "multi_hot")(np.array([[0, 1], [1, 3]]))
     array([[1., 1., 0., 0.],
            [0., 1., 0., 1.]], dtype=float32)
@@ -119,7 +135,7 @@ class CategoryEncoding(PreprocessingLayer):
             raise ValueError(f"CategoryEncoding: num_tokens must be at least 1, not {self.num_tokens!r}")
 
     def __call__(self, *values: Any, count_weights: Any = None) -> Any:
-        """Vectors; with `count_weights`, of the shape of the integers, sums of these instead of counts."""
+        """Return vectors; with `count_weights`, of the shape of the integers, sums of these instead of counts."""
         if count_weights is None:
             return super().__call__(*values)
         if self.output_mode != "count":
@@ -127,7 +143,7 @@ class CategoryEncoding(PreprocessingLayer):
         return preprocess((*values, count_weights), _WeightedCounts(self))
 
     def results(self, raws: list[Raw]) -> NDArray[np.int64]:
-        """The integers, checked."""
+        """Return the integers, checked."""
         values = _numbers(self, raws[0])
         ids = values.astype(np.int64)
         outside = (ids < 0) | (ids >= self.num_tokens)
@@ -178,7 +194,7 @@ def _both(made: Ragged) -> tuple[Ragged, NDArray[Any]]:
 
 
 def numbers_in(layer: PreprocessingLayer, values: Any) -> NDArray[Any]:
-    """An array of numbers."""
+    """Return an array of numbers."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
         raise TypeError(f"{type(layer).__name__} takes numbers, not text")
     return values

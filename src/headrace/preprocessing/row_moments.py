@@ -1,4 +1,4 @@
-"""Mean and variance of each place of the last axis, or of all numbers where rows differ in its length."""
+"""Mean and variance of each index of the last axis, or of all numbers if rows differ in its length."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Varied
+from headrace.core.ragged import Ragged
 from headrace.feature_column.learners import Arrays, Learner, Moments
-from headrace.ragged import Ragged
 
 
 class RowMoments(Learner):
     """Moments of rows.
 
-    Which kind they are depends on all rows, not on those that happen to lie in a block together: both are summed up,
-    until rows differ. Where the length is `known` beforehand there is no need to.
+    Which kind they are depends on all rows, not on block boundaries: both are summed, until rows differ. If the length
+    is `known` beforehand, one is enough.
     """
 
     def __init__(self, known: int | None = None) -> None:
@@ -25,7 +25,7 @@ class RowMoments(Learner):
         self._all, self._places = Moments(), Moments()
 
     def take(self, column: Any, values: NDArray[Any]) -> None:
-        """The rows of a column, and their values one after another."""
+        """Add the rows of a column, and their concatenated values."""
         if self._known is None:
             self._all.take(values)
         width = last_axis(column)
@@ -56,7 +56,7 @@ class RowMoments(Learner):
 
 
 def last_axis(column: Any) -> int:
-    """How long the last axis of the rows is: 0 if they have none, -1 if they differ."""
+    """Return how long the last axis of the rows is: 0 if they have none, -1 if they differ."""
     if isinstance(column, Varied):
         return _one_of(column.shapes[:, -1])
     while isinstance(column, Ragged):

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import element
+from headrace.columns.block import element
+from headrace.core.keys import ROOT, mix_key
 from headrace.errors import ElementError
-from headrace.keys import ROOT, mix_key
 from headrace.plan.node import Node
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
 
@@ -55,12 +55,12 @@ class Row:
 
 @singledispatch
 def rows(node: Node, at: Place) -> Iterator[Row]:
-    """The rows of one node, which pulls those of its inputs."""
+    """Return the rows of one node, which pulls those of its inputs."""
     raise NotImplementedError(f"the reference executor does not know {type(node).__name__}")
 
 
 def flushed(node: Node, at: Place) -> Iterator[Row]:
-    """The rows of one node, and after them the first failure that was dropped with an incomplete group."""
+    """Yield the rows of one node, and after them the first failure that was dropped with an incomplete group."""
     apart = at if at.by_number else replace(at, dropped=[])
     yield from rows(node, apart)
     if not at.by_number:
@@ -68,13 +68,13 @@ def flushed(node: Node, at: Place) -> Iterator[Row]:
 
 
 def fold_id(id: tuple[int, int], value: int) -> tuple[int, int]:
-    """The id of a row that has become another."""
+    """Return the id of a row that has become another."""
     return ((id[0] * 0x9E3779B97F4A7C15 + value) & _MASK, id[1])
 
 
 @dataclass
 class Unmade:
-    """The components of an element whose class does not take them: an error wherever somebody looks at it."""
+    """The components of an element whose class rejects them: an error when the element is used."""
 
     structure: Structure
     leaves: list[Any]
@@ -82,7 +82,7 @@ class Unmade:
 
 
 def element_of(structure: Structure, leaves: Iterable[Any]) -> Any:
-    """The element with these components."""
+    """Return the element with these components."""
     leaves = list(leaves)
     try:
         return structure.pack(leaves)
@@ -91,12 +91,12 @@ def element_of(structure: Structure, leaves: Iterable[Any]) -> Any:
 
 
 def parts_of(value: Any) -> tuple[Structure, list[Any]]:
-    """The structure and the components of an element."""
+    """Return the structure and the components of an element."""
     return (value.structure, value.leaves) if isinstance(value, Unmade) else flatten(value)
 
 
 def join_elements(structure: Structure, values: Iterable[Any]) -> Any:
-    """Elements as the components of another one."""
+    """Return elements as the components of another one."""
     flat = [parts_of(value) for value in values]
     inner = iter([s for s, _ in flat])
     return element_of(_fill_structure(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
@@ -109,22 +109,22 @@ def _fill_structure(structure: Structure, inner: Iterator[Structure]) -> Structu
 
 
 def pair(first: Any, second: Any) -> Any:
-    """The tuple of two elements."""
+    """Return the tuple of two elements."""
     return join_elements(tuple_of([LEAF, LEAF]), [first, second])
 
 
 def value_of(value: Any) -> Any:
-    """A user's value as headrace keeps it."""
+    """Return a user's value as headrace keeps it."""
     return element_of(*element(value))
 
 
 def call(fn: Any, value: Any) -> Any:
-    """The user's function on one element."""
+    """Return the user's function on one element."""
     return fn(*value) if type(value) is tuple else fn(value)
 
 
 def as_array(value: Any) -> Any:
-    """A component as an array; what is none becomes an array of one object."""
+    """Return a component as an array; what is none becomes an array of one object."""
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     box = np.empty((), object)
@@ -133,7 +133,7 @@ def as_array(value: Any) -> Any:
 
 
 def private_copy(value: Any) -> Any:
-    """An element with arrays of its own."""
+    """Return an element with its own arrays."""
     structure, leaves = parts_of(value)
     return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
 
@@ -146,20 +146,20 @@ def load_meanings() -> None:
 
 
 def rows_of(plan: Node, epoch: int = 0) -> Iterator[Row]:
-    """The rows of a plan, as an operation after it sees them."""
+    """Return the rows of a plan, as an operation after it sees them."""
     load_meanings()
     return flushed(plan, Place().epoch(epoch))
 
 
 def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
-    """The rows of a plan, as whoever iterates sees them."""
+    """Yield the rows of a plan, as its consumer sees them."""
     for number, row in enumerate(rows_of(plan, epoch)):
         failed = isinstance(row.value, Unmade)
         yield Row(row.id, plan.error(row.value.error, number)) if failed else row
 
 
 def draw(key: int, n: int, bound: int) -> int:
-    """The n-th number of a Philox4x32-10 stream, in [0, bound)."""
+    """Return the n-th number of a Philox4x32-10 stream, in [0, bound)."""
     counter = [(n >> 1) & 0xFFFFFFFF, n >> 33, 0, 0]
     k0, k1 = key & 0xFFFFFFFF, key >> 32
     for _ in range(10):

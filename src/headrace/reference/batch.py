@@ -1,4 +1,4 @@
-"""What `batch` means."""
+"""The meaning of `batch`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.ragged import Ragged
 from headrace.errors import ElementError, SpecError
 from headrace.ops.batch import Batch
 from headrace.plan import mismatch
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec, leaf_spec
-from headrace.ragged import Ragged
 from headrace.reference.base import Place, Row, as_array, element_of, fold_id, parts_of, rows
 
 
@@ -32,7 +32,7 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
 
 
 def stack_elements(node: Node, values: list[Any], number: int) -> Any:
-    """The elements as one, or the error that they cannot be."""
+    """Return the elements as one, or the error that they cannot be."""
     flat = [parts_of(v) for v in values]
     structure = flat[0][0]
     other = next((i for i, (s, _) in enumerate(flat) if s != structure), None)

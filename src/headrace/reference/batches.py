@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from headrace.block import Block
+from headrace.columns.block import Block
 from headrace.errors import SpecError
+from headrace.formats.tables.tables import table_columns
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node
-from headrace.records.tables import table_columns
 from headrace.reference.base import Place, Row, rows
 from headrace.sources.part_stream import bad_row
 from headrace.sources.parts import PartRows, Parts, PartsInTurn

@@ -1,10 +1,10 @@
-"""What `bucket_by_sequence_length` means."""
+"""The meaning of `bucket_by_sequence_length`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.ops.bucket import Bucket
+from headrace.ops.bucket_by_sequence_length import Bucket
 from headrace.reference.base import Place, Row, rows
 from headrace.reference.groups import groups_of, window_of
 

@@ -1,4 +1,4 @@
-"""What `cache` means."""
+"""The meaning of `cache`."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.errors import ElementError
+from headrace.indexed.counter import RANDOM_BOUND
 from headrace.ops.choose import Choose, Pick
 from headrace.reference.base import Place, Row, fold_id, rows
-from headrace.sources.counter import RANDOM_BOUND
 
 
 @rows.register

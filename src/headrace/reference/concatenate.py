@@ -1,4 +1,4 @@
-"""What `concatenate` means."""
+"""The meaning of `concatenate`."""
 
 from __future__ import annotations
 

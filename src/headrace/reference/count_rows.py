@@ -1,4 +1,4 @@
-"""What a count means."""
+"""The meaning of a count."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headrace.ops.count_rows import CountRows
+from headrace.ops.shared.count_rows import CountRows
 from headrace.reference.base import Place, Row, rows
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headrace.indexed.counter import RANDOM_BOUND, Counter, Random
 from headrace.reference.base import Place, Row, draw, rows
-from headrace.sources.counter import RANDOM_BOUND, Counter, Random
 
 
 @rows.register

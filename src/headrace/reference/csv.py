@@ -1,4 +1,4 @@
-"""What CSV means, a character at a time."""
+"""The meaning of CSV, a character at a time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.records.csv import Csv
-from headrace.records.csv_columns import CsvColumn
+from headrace.formats.csv.columns import CsvColumn
+from headrace.formats.csv.format import Csv
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 Record = tuple[list[bytes], str | None, int]
@@ -46,7 +46,9 @@ def _quote(record: bytes) -> str:
 
 
 def _header(data: bytes, at: int, form: Csv) -> tuple[str | None, int, bool]:
-    """Why the header at this byte is none, where the first row begins, and whether no row behind it is read."""
+    """Return why the header at this byte is invalid, where the first row begins, and whether no row after
+    it is read.
+    """
     if at == len(data):
         return "the file is empty: it has no header line", at, True
     fields, wrong, end = _record(data, at, form)
@@ -135,7 +137,7 @@ def _convert(field: bytes, column: CsvColumn, na: bytes, name: str | None) -> An
         try:
             return field.decode()
         except UnicodeDecodeError:
-            raise ValueError("is not utf-8 (bytes can be had as such)") from None
+            raise ValueError("is not utf-8 (dtype bytes reads it as it is)") from None
     try:
         return _number(field.strip(SPACE), kind)
     except ValueError:

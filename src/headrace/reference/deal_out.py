@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.ops.deal_out import DealOut
+from headrace.distribute.deal_out import DealOut
 from headrace.reference.base import Place, Row, rows
 
 

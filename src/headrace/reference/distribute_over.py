@@ -1,4 +1,4 @@
-"""What `distribute_over` means: the splits' plans in turn, by whoever they are made."""
+"""The meaning of `distribute_over`: the splits' plans in turn, wherever they run."""
 
 from __future__ import annotations
 

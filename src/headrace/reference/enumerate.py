@@ -1,4 +1,4 @@
-"""What `enumerate` means."""
+"""The meaning of `enumerate`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from headrace.ops.even_shard import EvenShard
+from headrace.distribute.even_shard import EvenShard
 from headrace.reference.base import Place, Row, rows
 
 

@@ -1,11 +1,11 @@
-"""What `list_files` means."""
+"""The meaning of `list_files`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.formats.shared.file_names import FileNames
 from headrace.reference.base import Place, Row, rows
-from headrace.sources.file_names import FileNames
 
 
 @rows.register

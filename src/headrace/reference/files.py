@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from headrace.formats.shared.many_files import Files
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node
 from headrace.reference.base import Place, Row, rows
-from headrace.sources.files import Files
 
 
 @rows.register

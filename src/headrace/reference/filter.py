@@ -1,4 +1,4 @@
-"""What `filter` means."""
+"""The meaning of `filter`."""
 
 from __future__ import annotations
 

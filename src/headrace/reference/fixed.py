@@ -1,11 +1,11 @@
-"""What `FixedLengthRecordDataset` means."""
+"""The meaning of `FixedLengthRecordDataset`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.records.fixed import FixedLength
-from headrace.records.packed import packing, remedy
+from headrace.formats.fixed.format import FixedLength
+from headrace.formats.shared.packed import packing, remedy
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 

@@ -1,12 +1,12 @@
-"""What `flat_map` means."""
+"""The meaning of `flat_map`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.core.keys import keyed_seeds, mix_key
 from headrace.errors import ElementError
 from headrace.execute.state import with_keyed_seeds
-from headrace.keys import keyed_seeds, mix_key
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node

@@ -1,4 +1,4 @@
-"""What `from_tfrecord` means."""
+"""The meaning of `from_tfrecord`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.errors import ParseError
+from headrace.formats.tfrecord.format import TFRecords
+from headrace.io.from_tfrecord import Examples
 from headrace.io.parse import parse_single_example
 from headrace.io.wire import fields
-from headrace.records.tfrecord import TFRecords
 from headrace.reference.records import NaiveRecord, Wrong, read_records
-from headrace.sources.from_tfrecord import Examples
 
 
 @read_records.register
@@ -24,7 +24,7 @@ def _(form: Examples, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:
 
 
 def _example(record: bytes, form: Examples) -> Any:
-    made = parse_single_example(record, {})  # raises where it is none
+    made = parse_single_example(record, {})  # raises if it is none
     if form.inferred:
         for number, what in ((1, "feature"), (2, "feature list")):
             for name in _names(record, number):
@@ -34,7 +34,7 @@ def _example(record: bytes, form: Examples) -> Any:
 
 
 def _names(record: bytes, number: int) -> Iterator[str]:
-    """The names of the features, or of the feature lists, that hold something."""
+    """Yield the names of the features, or of the feature lists, that hold something."""
     for whole in (f.value for f in fields(memoryview(record)) if f[:2] == (number, 2)):
         for entry in (f.value for f in fields(whole) if f[:2] == (1, 2)):
             parts = {f.number: f.value for f in fields(entry)}

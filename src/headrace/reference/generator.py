@@ -1,4 +1,4 @@
-"""What `from_generator` means."""
+"""The meaning of `from_generator`."""
 
 from __future__ import annotations
 

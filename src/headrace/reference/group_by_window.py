@@ -1,4 +1,4 @@
-"""What `group_by_window` means."""
+"""The meaning of `group_by_window`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headrace.core.keys import keyed_seeds, mix_key
 from headrace.execute.state import with_keyed_seeds
-from headrace.keys import keyed_seeds, mix_key
 from headrace.ops.group_by_window import GroupByWindow
 from headrace.plan.node import Node
 from headrace.reference.base import Place, Row, flushed, rows

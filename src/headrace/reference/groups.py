@@ -7,26 +7,26 @@ from itertools import islice
 from typing import Any
 
 from headrace.errors import ElementError, SpecError
+from headrace.indexed.memory import Memory
 from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import Spec
 from headrace.reference.base import Place, Row, call, fold_id, parts_of, private_copy, rows
-from headrace.sources.memory import Memory
 
 
 def first_error(group: list[Row]) -> ElementError | None:
-    """The first error among these rows, which is that of all."""
+    """Return the first error among these rows, which is that of all."""
     return next((row.value for row in group if isinstance(row.value, ElementError)), None)
 
 
 def window_of(group: list[Row], spec: Spec) -> Any:
-    """A dataset of these elements, one structure."""
+    """Return a dataset of these elements, one structure."""
     structure = parts_of(group[0].value)[0]
     columns: list[Any] = [list(c) for c in zip(*(parts_of(row.value)[1] for row in group), strict=True)]
     return dataset_of(Memory(spec, len(group), structure, columns, "window"))
 
 
 def batches_of(node: Any, at: Place, assemble: Any) -> Iterator[Row]:
-    """What `assemble` makes of the elements of each batch."""
+    """Yield what `assemble` makes of the elements of each batch."""
     source = rows(node.input, at)
     number = 0
     while group := list(islice(source, node.batch_size)):
@@ -43,7 +43,7 @@ def batches_of(node: Any, at: Place, assemble: Any) -> Iterator[Row]:
 
 
 def groups_of(node: Any, at: Place, reduced: Any, numbers: dict[tuple[int, int], int]) -> Iterator[Row]:
-    """What `reduced` makes of the rows of one key, once there are enough; at the end, of what is left."""
+    """Yield what `reduced` makes of the rows of one key, once there are enough; at the end, of what is left."""
     groups: dict[int, list[Row]] = {}
     for number, row in enumerate(rows(node.input, at)):
         if isinstance(row.value, ElementError):

@@ -1,4 +1,4 @@
-"""What `ignore_errors` means."""
+"""The meaning of `ignore_errors`."""
 
 from __future__ import annotations
 

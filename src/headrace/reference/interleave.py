@@ -1,4 +1,4 @@
-"""What `interleave` means."""
+"""The meaning of `interleave`."""
 
 from __future__ import annotations
 

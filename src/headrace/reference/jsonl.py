@@ -1,4 +1,4 @@
-"""What `JsonLinesDataset` means."""
+"""The meaning of `JsonLinesDataset`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headrace.block import Block
-from headrace.records.format import Bad, ScanHints
-from headrace.records.jsonl import JsonLines
+from headrace.columns.block import Block
+from headrace.formats.jsonl.format import JsonLines
+from headrace.formats.shared.format import Bad, ScanHints
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 

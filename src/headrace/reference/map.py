@@ -1,12 +1,12 @@
-"""What `map` means."""
+"""The meaning of `map`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from headrace.errors import ElementError
-from headrace.ops.calls import check_promise
 from headrace.ops.map import Map
+from headrace.ops.shared.calls import check_promise
 from headrace.reference.base import Place, Row, call, element_of, private_copy, rows
 
 

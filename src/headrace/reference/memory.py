@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headrace.ragged import Ragged
+from headrace.core.ragged import Ragged
+from headrace.indexed.memory import Memory
 from headrace.reference.base import Place, Row, element_of, rows
-from headrace.sources.memory import Memory
 
 
 @rows.register

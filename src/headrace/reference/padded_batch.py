@@ -1,4 +1,4 @@
-"""What `padded_batch` means."""
+"""The meaning of `padded_batch`."""
 
 from __future__ import annotations
 

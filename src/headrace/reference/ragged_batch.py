@@ -1,4 +1,4 @@
-"""What `ragged_batch` means."""
+"""The meaning of `ragged_batch`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.ragged import Ragged
 from headrace.ops.ragged_batch import RaggedBatch, ragged_axes
 from headrace.plan.node import Node
-from headrace.ragged import Ragged
 from headrace.reference.base import Place, Row, as_array, element_of, parts_of, rows
 from headrace.reference.groups import batches_of
 
@@ -20,7 +20,7 @@ def _(node: RaggedBatch, at: Place) -> Iterator[Row]:
 
 
 def stack_ragged(source: Node, values: list[Any]) -> Any:
-    """The elements, which `source` gave, as one."""
+    """Return the elements, which `source` gave, as one."""
     structure = parts_of(values[0])[0]
     leaves: list[Any] = []
     for i, axes in enumerate(ragged_axes(source, structure)):
@@ -35,7 +35,7 @@ def stack_ragged(source: Node, values: list[Any]) -> Any:
 
 
 def _ragged(arrays: list[Any], axes: int) -> Ragged:
-    """Arrays with their first `axes` axes ragged, or as many as they need."""
+    """Return arrays with their first `axes` axes ragged, or as many as they need."""
     if axes == 1 and len({a.shape[1:] for a in arrays}) == 1:
         return Ragged.from_rows(arrays)
     parts = [part for array in arrays for part in array]

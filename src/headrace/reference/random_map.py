@@ -1,4 +1,4 @@
-"""What `random_map` means."""
+"""The meaning of `random_map`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headrace.core.random import RowGenerator
 from headrace.errors import ElementError
-from headrace.ops.calls import check_promise
 from headrace.ops.random_map import RandomMap
-from headrace.random import RowGenerator
+from headrace.ops.shared.calls import check_promise
 from headrace.reference.base import Place, Row, call, element_of, private_copy, rows
 
 

@@ -1,4 +1,4 @@
-"""What `range` means."""
+"""The meaning of `range`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headrace.indexed.range import Range
 from headrace.reference.base import Place, Row, rows
-from headrace.sources.range import Range
 
 
 @rows.register

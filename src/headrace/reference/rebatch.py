@@ -1,4 +1,4 @@
-"""What `rebatch` means."""
+"""The meaning of `rebatch`."""
 
 from __future__ import annotations
 

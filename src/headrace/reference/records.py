@@ -9,13 +9,13 @@ from functools import singledispatch
 from typing import Any
 
 from headrace.errors import is_unopenable
-from headrace.records.files import read_all
-from headrace.records.format import Format
-from headrace.records.packed import packing, remedy
-from headrace.records.reader import RecordAt
-from headrace.records.transport import ALONE
+from headrace.formats.shared.files import read_all
+from headrace.formats.shared.format import Format
+from headrace.formats.shared.packed import packing, remedy
+from headrace.formats.shared.reader import RecordAt
+from headrace.formats.shared.records import Records
 from headrace.reference.base import Place, Row, rows
-from headrace.sources.records import Records
+from headrace.remote.transport import ALONE
 
 NaiveRecord = tuple[Any, int, int]
 """A value or, as a Wrong or an OSError, why there is none; the byte and the line where it begins."""
@@ -53,7 +53,7 @@ def _records_of(node: Records) -> Iterator[NaiveRecord]:
 
 @singledispatch
 def read_records(form: Format, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:
-    """The records of a file of this format; with `go_on`, those behind a damaged one too, if they can be found."""
+    """Yield the records of a file of this format; with `go_on`, those after a damaged one too, if they can be found."""
     raise NotImplementedError(f"the reference executor does not know {type(form).__name__}")
 
 

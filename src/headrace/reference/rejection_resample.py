@@ -1,4 +1,4 @@
-"""What `rejection_resample` means."""
+"""The meaning of `rejection_resample`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `repeat` means."""
+"""The meaning of `repeat`."""
 
 from __future__ import annotations
 

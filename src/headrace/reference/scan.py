@@ -1,4 +1,4 @@
-"""What `scan` means."""
+"""The meaning of `scan`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ds[i:j]` means."""
+"""The meaning of `ds[i:j]`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from headrace.ops.select import Select, SelectNumbers
+from headrace.ops.shared.select import Select, SelectNumbers
 from headrace.plan.node import Node
 from headrace.reference.base import Place, Row, fold_id, rows
 
 
 def _numbered(node: Node, at: Place, count: int) -> list[Row]:
-    """The first `count` rows by number; what others dropped is left out with them."""
+    """Return the first `count` rows by number; what others dropped is left out with them."""
     return list(islice(rows(node, replace(at, dropped=[], by_number=True)), count))
 
 

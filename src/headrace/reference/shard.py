@@ -1,4 +1,4 @@
-"""What `shard` means."""
+"""The meaning of `shard`."""
 
 from __future__ import annotations
 

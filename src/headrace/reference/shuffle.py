@@ -1,4 +1,4 @@
-"""What `shuffle` means."""
+"""The meaning of `shuffle`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from headrace.keys import ROOT, Seed
-from headrace.ops.permute import Permute
-from headrace.ops.shuffle import EVERYTHING, Shuffle
+from headrace.core.keys import ROOT, Seed
+from headrace.ops.shuffle.permute import Permute
+from headrace.ops.shuffle.shuffle import EVERYTHING, Shuffle
 from headrace.options import AUTOTUNE
 from headrace.reference.base import Place, Row, draw, rows
 
@@ -51,7 +51,7 @@ def _(node: Permute, at: Place) -> Iterator[Row]:
 
 
 def _feistel(key: int, size: int) -> Iterator[int]:
-    """Where a keyed permutation of a power of two sends each number, and from there, until it is below `size`."""
+    """Yield the images of each number under a keyed permutation of a power of two, repeated until below `size`."""
     bits = (size - 1).bit_length()
     left_bits, right_bits = bits // 2, bits - bits // 2
     numbers = [draw(key, n, 1 << 64) for n in (0, 1, 8, 9)]

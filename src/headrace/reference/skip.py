@@ -1,4 +1,4 @@
-"""What `skip` means."""
+"""The meaning of `skip`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `snapshot` means."""
+"""The meaning of `snapshot`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What `load` means."""
+"""The meaning of `load`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.indexed.stored import Stored
 from headrace.reference.base import Place, Row, element_of, rows
-from headrace.sources.stored import Stored
 
 
 @rows.register

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import leaf
+from headrace.columns.block import leaf
+from headrace.core.ragged import Ragged
 from headrace.plan.spec import LeafSpec
-from headrace.ragged import Ragged
 from headrace.reference.base import Place, Row, element_of, rows
 from headrace.sources.table import Table
 
@@ -36,7 +36,7 @@ def _element(node: Table, chunk: list[Any], row: int, number: int) -> Any:
 
 
 def _cell(value: Any, spec: LeafSpec) -> Any:
-    """A value of an array as it is; an Arrow scalar by way of Python."""
+    """Return a value of an array as it is; an Arrow scalar by way of Python."""
     if not hasattr(value, "as_py"):
         return value
     plain = value.as_py()
@@ -48,7 +48,7 @@ def _cell(value: Any, spec: LeafSpec) -> Any:
 
 
 def _array(values: list[Any], shape: tuple[int | None, ...], dtype: Any) -> Any:
-    """Nested lists as an array, or ragged from the last axis on whose lengths differ."""
+    """Return nested lists as an array, or ragged up to the last axis whose lengths differ."""
     if None not in shape[1:]:
         return np.array(values, dtype=dtype).reshape(len(values), *shape[1:])
     inner = _array([v for part in values for v in part], (None, *shape[2:]), dtype)

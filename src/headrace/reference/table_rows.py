@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.block import Block
+from headrace.columns.block import Block
 from headrace.errors import SpecError, is_unopenable
-from headrace.records.files import file_identity
-from headrace.records.pieces import Lost, blame_column
-from headrace.records.tables import table_columns
-from headrace.records.transport import ALONE
+from headrace.formats.shared.files import file_identity
+from headrace.formats.tables.pieces import Lost, blame_column
+from headrace.formats.tables.rows import TableRows, Tables
+from headrace.formats.tables.tables import table_columns
 from headrace.reference.base import Place, Row, rows
 from headrace.reference.records import Wrong
-from headrace.sources.table_rows import TableRows, Tables
+from headrace.remote.transport import ALONE
 
 
 @rows.register

@@ -1,4 +1,4 @@
-"""What `take` means."""
+"""The meaning of `take`."""
 
 from __future__ import annotations
 

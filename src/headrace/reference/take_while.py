@@ -1,4 +1,4 @@
-"""What `take_while` means."""
+"""The meaning of `take_while`."""
 
 from __future__ import annotations
 

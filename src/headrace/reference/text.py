@@ -1,11 +1,11 @@
-"""What `TextLineDataset` means."""
+"""The meaning of `TextLineDataset`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.records.text import Lines
+from headrace.formats.text.format import Lines
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 

@@ -1,12 +1,12 @@
-"""What `TFRecordDataset` means."""
+"""The meaning of `TFRecordDataset`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from headrace import _native
-from headrace.records.packed import PROBED
-from headrace.records.tfrecord import TFRecords
+from headrace.formats.shared.packed import PROBE_BYTES
+from headrace.formats.tfrecord.format import TFRecords
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 WRONG_LENGTH, WRONG_DATA = "the checksum of the length is wrong", "the checksum of the data is wrong"
@@ -21,7 +21,7 @@ def _(form: TFRecords, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:
             yield data[offset + 12 : offset + 12 + length], offset, 0
         else:
             lost = not offset and wrong != WRONG_DATA
-            yield Wrong(wrong + form.doubt(data[:PROBED]) if lost else wrong), offset, 0
+            yield Wrong(wrong + form.doubt(data[:PROBE_BYTES]) if lost else wrong), offset, 0
             if not go_on:
                 return
         if wrong not in (None, WRONG_DATA):
@@ -32,7 +32,7 @@ def _(form: TFRecords, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:
 
 
 def _problem(data: bytes, offset: int) -> tuple[str | None, int]:
-    """What is wrong with a record that begins here, and how long it says that it is."""
+    """Return what is wrong with a record that begins here, and how long it says that it is."""
     header, length = data[offset : offset + 12], int.from_bytes(data[offset : offset + 8], "little")
     left = len(data) - offset
     if left < 12:

@@ -1,4 +1,4 @@
-"""What `unbatch` means."""
+"""The meaning of `unbatch`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headrace.block import leaf
+from headrace.columns.block import leaf
+from headrace.core.ragged import Ragged
 from headrace.errors import ElementError
 from headrace.ops.unbatch import Unbatch, unequal
-from headrace.ragged import Ragged
 from headrace.reference.base import Place, Row, element_of, parts_of, rows
 
 _MASK = 2**64 - 1

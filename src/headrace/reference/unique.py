@@ -1,4 +1,4 @@
-"""What `unique` means."""
+"""The meaning of `unique`."""
 
 from __future__ import annotations
 

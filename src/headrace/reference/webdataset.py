@@ -1,4 +1,4 @@
-"""What `WebDataset` means, by Python's own reader of archives."""
+"""The meaning of `WebDataset`, by Python's own reader of archives."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import tarfile
 from collections.abc import Iterator
 from itertools import groupby
 
-from headrace.records.tar import key_and_ending
-from headrace.records.webdataset import KEY, TarSamples
+from headrace.formats.webdataset.format import KEY, TarSamples
+from headrace.formats.webdataset.tar import key_and_ending
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 

@@ -1,4 +1,4 @@
-"""What `window` means."""
+"""The meaning of `window`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `zip` means."""
+"""The meaning of `zip`."""
 
 from __future__ import annotations
 

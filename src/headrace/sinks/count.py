@@ -1,35 +1,37 @@
-"""How many elements there are, by passing over them."""
+"""Count elements by skipping them."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from headrace.cluster.jobs import run_jobs
 from headrace.cluster.members import Cluster
 from headrace.cluster.ranges import PlanRanges
 from headrace.execute.budget import cpus
-from headrace.execute.passes import Pass
-from headrace.iterator import for_pass
-from headrace.ops.count_rows import CountRows
-from headrace.ops.with_options import merge_options
-from headrace.optimise.rules import prepare
+from headrace.execute.run import Pass
+from headrace.formats.shared.many_files import Files
+from headrace.ops.shared.count_rows import CountRows
+from headrace.ops.with_options import for_pass, merge_options
+from headrace.optimize.rules import prepare
 from headrace.options import Options
 from headrace.plan.capabilities import require_end
 from headrace.plan.node import Node
-from headrace.sinks.jobs import run_jobs
-from headrace.sources.files import Files
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-AT_ONCE = 1 << 15
+ROWS_PER_SKIP = 1 << 15
 
 
 def count(self: Dataset, *, cluster: Cluster | None = None) -> int:
-    """How many elements a pass gives, elements that cannot be made included, as `len(ds)` says where that is known.
+    """Count the elements of a pass, including elements that fail.
 
     Records of files are read and their checksums verified, but no Python objects are made of them. With a `cluster` its
-    workers pass over the elements, each over its splits, and say how many there were.
+    workers count, each its splits.
+
+    Args:
+        cluster: Workers that count. Default: this process.
 
     >>> hr.Dataset.range(10).filter(lambda x: x % 3 == 0).count()
     4
@@ -49,7 +51,7 @@ def _rows(node: Node, options: Options) -> int:
     run = Pass(prepare, options=options)
     try:
         run.open(run.context(prepare(node)).epoch(0), flush=False)
-        while run.root.skip(AT_ONCE) == AT_ONCE:
+        while run.root.skip(ROWS_PER_SKIP) == ROWS_PER_SKIP:
             pass
         return run.root.ordinal
     finally:

@@ -1,6 +1,6 @@
-"""Which row goes into which file: a matter of its number alone, so that the same rows give the same files.
+"""Assign rows to files by their numbers alone, so that the same rows give the same files.
 
-So is where a run of rows ends that are encoded together: a matter of the rows, never of the blocks that they come in.
+The boundaries of runs that are encoded together also depend only on the rows, never on their blocks.
 """
 
 from __future__ import annotations
@@ -8,36 +8,37 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.arrow_text import parts
-from headrace.block import Block
 from headrace.columns import Column, RaggedText, Stacked, Varied, values
+from headrace.columns.arrow_text import parts
+from headrace.columns.block import Block
 from headrace.columns.text import holds_text
+from headrace.core.ragged import Ragged
 from headrace.io.writer import plan_shards
+from headrace.ops.shared.arguments import positive
 from headrace.plan.cardinality import Cardinality
-from headrace.ragged import Ragged
 
-PROBED = 64
-"""So many rows tell how large one is."""
+SAMPLED_ROWS = 64
+"""How many rows determine the size estimate."""
 SHARD_BYTES = 128 << 20
-"""The size of a file where nobody can tell how many there will be."""
-ROW_BYTES = 8
-"""What a row counts beside its values."""
+"""The size of a file if the number of files is unknown."""
+ROW_OVERHEAD_BYTES = 8
+"""Bytes counted per row besides its values."""
 
 
 class Dealing(NamedTuple):
-    """`shards` files, None if that is not known yet; `rows` rows each, 0 where they are dealt out in turn."""
+    """`shards` files, None if not known yet; `rows` rows each, 0 if they are dealt out in turn."""
 
     shards: int | None
     rows: int
     total: int | None
 
     def bounds(self, count: int) -> list[tuple[int, int, int]]:
-        """Which of `count` rows each file has: the first, how many, and how far apart."""
+        """Return which of `count` rows each file has: the first, how many, and how far apart."""
         if self.rows and self.shards and self.total:
             ends = [i * self.total // self.shards for i in range(self.shards + 1)]
             return [(start, stop - start, 1) for start, stop in pairwise(ends)]
@@ -48,24 +49,48 @@ class Dealing(NamedTuple):
         return [(i, max(0, -(-(count - i) // shards)), shards) for i in range(shards)]
 
 
-def dealing(shards: int | None, count: Cardinality, row_bytes: float) -> Dealing:
-    """Runs of rows where it is known how many there are, or files may be as many as it takes; else one row each."""
+class Sharding(NamedTuple):
+    """How many files the user wants: a number, or as many as `plan_shards` proposes for `servers` and `shard_bytes`."""
+
+    shards: int | None = None
+    servers: int = 1
+    shard_bytes: int | None = None
+
+    @classmethod
+    def of(cls, shards: int | Literal["auto"] | None, servers: int | None, shard_bytes: int | None) -> Sharding:
+        """Of the arguments of a writer."""
+        if shards in (None, "auto"):
+            most = None if shard_bytes is None else positive("shard_bytes", shard_bytes)
+            return cls(None, 1 if servers is None else positive("servers", servers), most)
+        if servers is not None or shard_bytes is not None:
+            raise ValueError(
+                f'shards={shards} says how many files there are: write shards="auto" if servers= and shard_bytes= are '
+                "to say it"
+            )
+        return cls(positive("shards", shards))
+
+
+def dealing(wanted: Sharding, count: Cardinality, row_bytes: float) -> Dealing:
+    """Choose runs of rows if their number is known, or the number of files is free; else deal them out one by one."""
+    shards = wanted.shards
     if not count.known:
-        return Dealing(shards, 0 if shards else max(1, int(SHARD_BYTES / row_bytes)), None)
+        file_bytes = wanted.shard_bytes or SHARD_BYTES
+        return Dealing(shards, 0 if shards else max(1, int(file_bytes / row_bytes)), None)
     if shards is None:
-        shards = min(plan_shards(int(row_bytes * count)).shards, max(1, count))
+        planned = plan_shards(int(row_bytes * count), wanted.servers, wanted.shard_bytes)
+        shards = min(planned.shards, max(1, count))
     return Dealing(shards, -(-count // shards), int(count))
 
 
 class FirstRows:
-    """The rows of a pass, of which the first can be looked at before."""
+    """The rows of a pass, the first of which can be peeked at."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = blocks
         self._ready: deque[Block] = deque()
 
     def peek(self, most: int) -> list[Block]:
-        """The first `most` rows, or all there are; they come again."""
+        """Return the first `most` rows, or all there are; they come again."""
         taken: list[Block] = []
         for block in self._blocks:
             taken.append(block.slice(0, min(most, block.rows)))
@@ -82,7 +107,7 @@ class FirstRows:
 
 
 class RunCutter:
-    """Cuts the rows of one file into runs that are encoded together, of about so many bytes."""
+    """Cut the rows of one file into runs of about this many bytes that are encoded together."""
 
     def __init__(self, run_bytes: int) -> None:
         self._run_bytes = run_bytes
@@ -90,7 +115,7 @@ class RunCutter:
         self._left = run_bytes
 
     def add(self, block: Block) -> Iterator[list[Block]]:
-        """The runs that are whole with these rows."""
+        """Yield the runs that are whole with these rows."""
         sizes = row_sizes(block)
         ends = np.cumsum(sizes) if isinstance(sizes, np.ndarray) else None
         start = 0
@@ -110,7 +135,7 @@ class RunCutter:
             start = stop
 
     def end(self) -> Iterator[list[Block]]:
-        """What is left, as the last run."""
+        """Yield what is left, as the last run."""
         if self._blocks:
             blocks, self._blocks = self._blocks, []
             yield blocks
@@ -118,7 +143,7 @@ class RunCutter:
 
 
 def cut_runs(blocks: Iterable[Block], run_bytes: int) -> Iterator[list[Block]]:
-    """All rows of one file in such runs."""
+    """Yield all rows of one file in such runs."""
     cutter = RunCutter(run_bytes)
     for block in blocks:
         yield from cutter.add(block)
@@ -158,7 +183,7 @@ def _contiguous(rows: Iterator[Block], how: Dealing, run_bytes: int) -> Iterator
 
 
 def _file_of(number: int, how: Dealing) -> tuple[int, int]:
-    """The file of this row, and how many rows from it on go there. Of two files none has two rows more."""
+    """Return the file of this row, and how many rows from it on go there. File sizes differ by at most one row."""
     if how.shards is None or how.total is None:
         return number // how.rows, how.rows - number % how.rows
     shard = ((number + 1) * how.shards - 1) // how.total
@@ -166,8 +191,8 @@ def _file_of(number: int, how: Dealing) -> tuple[int, int]:
 
 
 def row_sizes(block: Block) -> int | NDArray[np.int64]:
-    """How many bytes the values of each row take, or of all rows alike: the same in whatever columns they lie."""
-    total: Any = ROW_BYTES
+    """Return the bytes of each row's values, or one number if all are alike, independent of the column layout."""
+    total: Any = ROW_OVERHEAD_BYTES
     for column in block.columns:
         total = total + _sizes(column)
     return total if isinstance(total, int) else np.asarray(total, np.int64)

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.paths import local_only
 from headrace.iterator import Iterator
 from headrace.ops.snapshot import arrow_codec, tagging
-from headrace.paths import local_only
 from headrace.plan.capabilities import require_end
 from headrace.storage.rows import in_parts
 from headrace.storage.saved import generation, publish
@@ -35,6 +35,12 @@ def save(
 
     `compression` is None, "LZ4" or "ZSTD"; tf.data's "SNAPPY" and "GZIP" are taken as these. `shard_func` gives each
     element the number of its shard, for `load`'s `reader_func`.
+
+    Args:
+        path: Folder to write.
+        compression: Compression of the files; None writes them uncompressed.
+        shard_func: Function of one element that returns the number of its shard.
+        checkpoint_args: Accepted for compatibility with tf.data; must be None.
 
     >>> hr.Dataset.range(5).batch(2).save(folder / "batches")
     >>> hr.Dataset.load(folder / "batches")[1]

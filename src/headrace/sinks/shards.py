@@ -1,4 +1,4 @@
-"""Files `out/train-00000-of-00080.tfrecord`, which get these names together, once all of them are whole."""
+"""Files `out/train-00000-of-00080.tfrecord`, which get these names together, once all of them are complete."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
-from headrace.paths import refuse_shortened_url
-from headrace.records.files import as_path, local_path, remote
+from headrace.core.paths import refuse_shortened_url
+from headrace.formats.shared.files import as_path, local_path, remote
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE, Transport
 from headrace.storage.files import TEMPORARY, named_file, naming, new_file
 from headrace.storage.swaps import NewFiles
 
 
 class Shards(ABC):
-    """The files of one prefix. Until `publish` they have other names; left without it, there are none of them."""
+    """The files of one prefix. Until `publish` they have temporary names; without it, none of them remains."""
 
     local: bool
 
@@ -30,11 +32,12 @@ class Shards(ABC):
         """Refuse to replace what is there, unless that is wanted."""
         if there and not self._overwrite:
             raise FileExistsError(
-                f"{there[0]} is there already, of {len(there)} such files; remove them, or say overwrite=True"
+                f"{show_path(there[0])} is there already, of {len(there)} such files; remove them, or say "
+                "overwrite=True"
             )
 
     def open(self) -> IO[bytes]:
-        """The next file, to be written to in order."""
+        """Return the next file, to be written to in order."""
         path, file = self._next(len(self._opened))
         self._opened.append((path, file))
         return file
@@ -47,19 +50,19 @@ class Shards(ABC):
 
     @property
     def paths(self) -> list[str]:
-        """Where the files are until they are published."""
+        """Return the paths of the files until they are published."""
         return [path for path, _ in self._opened]
 
     @abstractmethod
     def place_elsewhere(self) -> str:
-        """What the names of files begin with that others write for this one to `adopt`."""
+        """Return a name prefix for files that other processes write for this one to `adopt`."""
 
     def adopt(self, path: str) -> None:
-        """The next file is this one, which another has written whole."""
+        """Take a file that another process has written as the next one."""
         self._opened.append((path, None))
 
     def finish(self, number: int) -> str:
-        """Have all that was written to a file in its place; returns where that is for now."""
+        """Flush all that was written to a file. Return its present path."""
         path, file = self._opened[number]
         assert file is not None
         file.flush()
@@ -84,7 +87,7 @@ class Shards(ABC):
 
     def __exit__(self, *error: object) -> None:
         for _, file in self._opened:
-            with suppress(OSError):  # such as a full disk, which has been told by now
+            with suppress(OSError):  # such as a full disk, which was reported before
                 if file is not None:
                     file.close()
         self._close()
@@ -135,18 +138,18 @@ class LocalShards(Shards):
 
 
 class RemoteShards(Shards):
-    """Files in a store, where a rename is a copy, and nothing takes the place of many files at once."""
+    """Files in a store, which has no atomic rename and cannot replace many files at once."""
 
     local = False
 
-    def __init__(self, prefix: str, suffix: str, *, overwrite: bool) -> None:
+    def __init__(self, prefix: str, suffix: str, *, overwrite: bool, via: Transport) -> None:
         super().__init__(prefix, suffix, overwrite=False)
-        self._system, self._base = remote(prefix)
+        self._system, self._base = remote(prefix, via)
         self._token = secrets.token_hex(8)
         there = sorted(self._system.glob(f"{self._base}-?????-of-?????{suffix}"))
         if there and overwrite:
             raise FileExistsError(
-                f"{there[0]} is there already, and a store cannot replace {len(there)} files all at once: "
+                f"{show_path(there[0])} is there already, and a store cannot replace {len(there)} files all at once: "
                 "remove them first, or write under another name"
             )
         self.check(there)
@@ -184,14 +187,14 @@ class RemoteShards(Shards):
             self._system.rm_file(path)
 
 
-def shards_of(path: Any, suffix: str, *, overwrite: bool) -> Shards:
-    """The files whose names begin with `path`."""
+def shards_of(path: Any, suffix: str, *, overwrite: bool, via: Transport = ALONE) -> Shards:
+    """Return the files whose names begin with `path`; `via` is how a store is reached."""
     refuse_shortened_url(path, "the path to write to")
     prefix = as_path(path)
     local = local_path(prefix)
     name = prefix if local is None else local
     if not Path(name).name or name.endswith("/"):
-        raise ValueError(f"{prefix!r} is a folder: give the beginning of the names of files, as 'out/train'")
+        raise ValueError(f"{show_path(prefix)!r} is a folder: give the beginning of the names of files, as 'out/train'")
     if local is None:
-        return RemoteShards(prefix, suffix, overwrite=overwrite)
+        return RemoteShards(prefix, suffix, overwrite=overwrite, via=via)
     return LocalShards(prefix, suffix, overwrite=overwrite, base=Path(local))

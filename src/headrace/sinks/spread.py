@@ -1,4 +1,4 @@
-"""How numbers are spread, told by the numbers alone: not by their order, nor by who has seen which of them."""
+"""The distribution of numbers, independent of their order and of how they were partitioned."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.feature_column.learners import EXACT, Arrays, InRuns, Learner, Quantiles
+from headrace.feature_column.learners import MAX_EXACT_VALUES, Arrays, InRuns, Learner, Quantiles
 
 QUARTILES = 4
-SMALLEST = 1074
-"""2 ** -1074 is the smallest number there is: all others are so many of it."""
+SMALLEST_EXPONENT = 1074
+"""2 ** -1074 is the smallest number: all others are multiples of it."""
 LOW_BITS = (1 << 27) - 1
 
 Floats = NDArray[np.float64]
@@ -44,26 +44,26 @@ class ExactMoments(Learner):
         """Both rounded once, None if there was no number."""
         if not self.count:
             return None
-        whole = 1 << SMALLEST
+        whole = 1 << SMALLEST_EXPONENT
         squares = self.count * self.squares - self.total**2
         return _rounded(self.total, self.count * whole), _rounded(squares, (self.count * whole) ** 2)
 
     def arrays(self) -> Arrays:
-        """The sums, as text."""
+        """Return the sums, as text."""
         return {"sums": np.array([hex(each) for each in (self.count, self.total, self.squares)])}
 
     def restore(self, arrays: Arrays) -> None:
-        """The sums."""
+        """Restore the sums."""
         self.count, self.total, self.squares = (int(str(each), 16) for each in arrays["sums"])
 
     def merge(self, arrays: Arrays) -> None:
-        """Those of another, too."""
+        """Add those of another."""
         count, total, squares = (int(str(each), 16) for each in arrays["sums"])
         self.count, self.total, self.squares = self.count + count, self.total + total, self.squares + squares
 
 
 def _sum(parts: NDArray[np.int64], often: Floats, place: NDArray[np.int64], times: int) -> int:
-    """The sum of parts of 27 bits, each as large as its place says, `times` over."""
+    """Return the sum of parts of 27 bits, each shifted by its place, `times` over."""
     if not len(parts):
         return 0
     lowest = int(place.min())
@@ -81,7 +81,7 @@ def _rounded(top: int, bottom: int) -> float:
 class Spread(InRuns):
     """Mean, deviation, quartiles and a histogram of numbers; NaN and infinity are none."""
 
-    run = EXACT // 2
+    run = MAX_EXACT_VALUES // 2
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,17 +103,17 @@ class Spread(InRuns):
         return moments[0], math.sqrt(moments[1]), self.quantiles.at(QUARTILES), *self.quantiles.counted()
 
     def arrays(self) -> Arrays:
-        """The sums, the numbers, and what waits."""
+        """Return the sums, the numbers, and what waits."""
         return {**super().arrays(), **self.moments.arrays(), **self.quantiles.arrays()}
 
     def restore(self, arrays: Arrays) -> None:
-        """All of that."""
+        """Restore all of that."""
         super().restore(arrays)
         self.moments.restore(arrays)
         self.quantiles.restore({name: each for name, each in arrays.items() if name != "waiting"})
 
     def merge(self, arrays: Arrays) -> None:
-        """All of another."""
+        """Add all of another."""
         self.moments.merge(arrays)
         self.quantiles.merge({name: each for name, each in arrays.items() if name != "waiting"})
         if "waiting" in arrays:

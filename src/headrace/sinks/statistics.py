@@ -1,4 +1,4 @@
-"""What a dataset holds, by component, in one pass."""
+"""Summarize a dataset by component, in one pass."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block
 from headrace.cluster.members import Cluster
+from headrace.columns.block import Block
 from headrace.execute.budget import cpus
 from headrace.feature_column.gather import gather
 from headrace.plan.structure import flatten
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Statistics(Mapping[str, ColumnStatistics]):
-    """By the name of a component, what it holds; shown as a table, and in a notebook with small pictures."""
+    """The statistics of each component by name; shown as a table, and in a notebook with small charts."""
 
     def __init__(self, columns: Mapping[str, ColumnStatistics], rows: int) -> None:
         self._columns = dict(columns)
@@ -43,7 +43,7 @@ class Statistics(Mapping[str, ColumnStatistics]):
 
 
 class SumUp:
-    """Has summaries of components see blocks, side by side where there are threads."""
+    """Let summaries of components see blocks, in parallel if there are threads."""
 
     def __init__(self, summaries: list[Summary], threads: ThreadPoolExecutor | None) -> None:
         self._summaries = summaries
@@ -66,12 +66,20 @@ def statistics(
     progress: bool | None = None,
     cluster: Cluster | None = None,
 ) -> Statistics:
-    """What each component holds: how many values, missing ones, bounds, mean, quartiles, a histogram, most frequent.
+    """Compute count, missing values, bounds, mean, quartiles, histogram and most frequent values of each component.
 
-    The dataset is read once; components are summed up side by side. What comes out does not depend on how rows were cut
-    into blocks. Quartiles and histograms are exact up to a million different numbers. With `state`, the name of a
-    file, a pass that is broken off goes on from there when it is called again. With a `cluster` its workers sum
-    up, each some of the elements, and what they find is merged: it is the same to the last digit.
+    The dataset is read once; components are summarized in parallel. The result does not depend on block boundaries.
+    Quartiles and histograms are exact up to a million different numbers. With `state`, the name of a file, an
+    interrupted pass continues from there when it is called again. With a `cluster` its workers summarize shares of the
+    elements, and the results are merged: they are the same to the last digit.
+
+    Args:
+        bins: Number of bins in a histogram.
+        most_frequent: Number of most frequent values to report.
+        state: File that keeps the progress, so that an interrupted run continues.
+        save_every: Seconds between two saves of the state.
+        progress: Whether to show a progress bar. Default: if standard error is a terminal.
+        cluster: Workers that do the work; default: this process.
 
     >>> ds = hr.Dataset.from_tensor_slices({"age": [20.0, 30.0, np.nan], "name": ["b", "a", "b"]})
     >>> found = ds.statistics()

@@ -1,4 +1,4 @@
-"""Statistics as a table of text, with bars of blocks, and of HTML, with small pictures."""
+"""Statistics as a table of text, with bars of block characters, and of HTML, with small charts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def as_html(columns: Mapping[str, ColumnStatistics], rows: int) -> str:
 
 
 def _used(columns: Mapping[str, ColumnStatistics]) -> list[str]:
-    """The headings that some component has something under."""
+    """Return the headings that some component has something under."""
     cells = [_cells(name, column) for name, column in columns.items()]
     return [heading for heading in HEADINGS if heading in HEADINGS[:3] or any(row[heading] for row in cells)]
 

@@ -1,4 +1,4 @@
-"""What is gathered of one component for statistics, a block at a time, and what is known of it in the end."""
+"""The statistics of one component, gathered a block at a time."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.arrow_text import parts
 from headrace.columns import Column, RaggedText, Stacked, Varied, text_column
+from headrace.columns.arrow_text import parts
 from headrace.columns.text import holds_text
-from headrace.feature_column.learners import EXACT, Arrays, Frequencies, Learner
+from headrace.core.ragged import Ragged
+from headrace.feature_column.learners import MAX_EXACT_VALUES, Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw
 from headrace.preprocessing.adapt import flat
-from headrace.ragged import Ragged
 from headrace.sinks.spread import Spread
 
 LARGEST_EXACT = 1 << 53
-"""Integers up to here are themselves as float64."""
+"""Integers up to this are exact in float64."""
 
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What one component of a dataset holds; of what does not apply, None or nothing."""
+    """The statistics of one component; None or empty if they do not apply."""
 
     kind: str
     """"numbers", "text" or "other"."""
     rows: int
     count: int
-    """How many values there are, those that are missing among them."""
+    """How many values there are, including missing ones."""
     missing: int = 0
     """NaN, or empty texts."""
     min: Any = None
@@ -41,14 +41,14 @@ class ColumnStatistics:
     histogram: tuple[tuple[int, ...], tuple[float, ...]] = ((), ())
     """How many values are in each bin, and the edges of the bins."""
     unique: int | None = None
-    """How many different texts, or integers, there are."""
+    """How many distinct texts, or integers, there are."""
     most_frequent: tuple[tuple[Any, int], ...] = ()
     lengths: tuple[int, float, int] | None = None
     """The least, mean and greatest length of rows along their first axis; of single texts, in bytes."""
 
 
 class Summary(Learner):
-    """All that there is to know of one component."""
+    """Gather the statistics of one component."""
 
     def __init__(self) -> None:
         self.rows = self.count = self.missing = 0
@@ -61,7 +61,7 @@ class Summary(Learner):
         self.texts = Frequencies()
 
     def take(self, column: Column) -> None:
-        """The rows of a block."""
+        """Add the rows of a block."""
         self.rows += len(column)
         for rows in _alike(column):
             text = _text_of(rows)
@@ -109,7 +109,7 @@ class Summary(Learner):
             self.measured += len(lengths)
 
     def statistics(self, bins: int, frequent: int) -> ColumnStatistics:
-        """What is known."""
+        """Return what is known."""
         lengths = (self.least, self.total / self.measured, self.greatest) if self.measured else None
         if self.kind not in ("numbers", "text"):
             return ColumnStatistics("other", self.rows, self.rows)
@@ -122,7 +122,11 @@ class Summary(Learner):
             made |= {"quantiles": quartiles, "histogram": (tuple(map(int, shown)), tuple(map(float, edges)))}
             if self.kind == "numbers":
                 made |= {"min": self.low, "max": self.high, "mean": mean, "std": std}
-                if self.whole and len(values) < EXACT // 2 and max(abs(self.low), abs(self.high)) <= LARGEST_EXACT:
+                if (
+                    self.whole
+                    and len(values) < MAX_EXACT_VALUES // 2
+                    and max(abs(self.low), abs(self.high)) <= LARGEST_EXACT
+                ):
                     order = np.lexsort((-values, -counts))[:frequent]
                     made["unique"] = len(values)
                     made["most_frequent"] = tuple((int(values[i]), int(counts[i])) for i in order)
@@ -133,7 +137,7 @@ class Summary(Learner):
         return ColumnStatistics(**made)
 
     def arrays(self) -> Arrays:
-        """All of it."""
+        """Return all of it."""
         plain = [self.rows, self.count, self.missing, self.measured, self.total, self.least, self.greatest]
         made: Arrays = {"plain": np.array([*plain, self.whole], np.int64), "kind": np.array([self.kind])}
         if self.low is not None:
@@ -146,7 +150,7 @@ class Summary(Learner):
         return {"spread": self.spread, "texts": self.texts}
 
     def restore(self, arrays: Arrays) -> None:
-        """All of it."""
+        """Restore all of it."""
         self.__init__()  # type: ignore[misc]
         plain = arrays["plain"].tolist()
         self.rows, self.count, self.missing, self.measured, self.total, self.least, self.greatest = plain[:7]
@@ -157,7 +161,7 @@ class Summary(Learner):
             learner.restore(_share(arrays, name))
 
     def merge(self, arrays: Arrays) -> None:
-        """All of another."""
+        """Add all of another."""
         other = Summary()
         other.restore(arrays)
         if other.kind:
@@ -177,7 +181,7 @@ class Summary(Learner):
 
 
 def _histogram(values: NDArray[np.float64], counts: NDArray[np.int64], bins: int) -> tuple[Any, Any]:
-    """How many of these numbers, which are in order, are in each of as many bins, and the edges of those."""
+    """Count sorted numbers in `bins` bins, and return the counts and the edges."""
     try:
         return np.histogram(values, bins, weights=counts)
     except ValueError:  # there are no edges between numbers so near to each other, or they are further apart than any
@@ -195,7 +199,7 @@ def _share(arrays: Arrays, name: str) -> Arrays:
 
 
 def _alike(column: Column) -> list[Column]:
-    """The rows as columns of one kind of value: a list row by row, unless it is of texts."""
+    """Return the rows as columns of one kind of value: a list row by row, unless it is of texts."""
     if not isinstance(column, list) or all(isinstance(row, str | bytes) for row in column):
         return [column]
     return [_column_of_one(row) for row in column]
@@ -208,7 +212,7 @@ def _column_of_one(row: Any) -> Column:
 
 
 def _text_of(column: Column) -> Any:
-    """The texts of a column, None if it holds anything else."""
+    """Return the texts of a column, None if it holds anything else."""
     if isinstance(column, RaggedText | Stacked):
         return column.inner
     if isinstance(column, list):
@@ -220,7 +224,7 @@ def _text_of(column: Column) -> Any:
 
 
 def _as_text(values: list[Any]) -> Any:
-    """Texts in Arrow's layout, as bytes where there are both; no values at all may be texts, too."""
+    """Return texts in Arrow's layout, as bytes if there are both; no values at all may be texts, too."""
     import pyarrow as pa
 
     made = text_column(values)
@@ -233,13 +237,13 @@ def _as_text(values: list[Any]) -> Any:
 
 
 def _numbers_of(column: Column) -> NDArray[Any] | None:
-    """The numbers of a column, None if it holds anything else."""
+    """Return the numbers of a column, None if it holds anything else."""
     values = column.packed() if isinstance(column, Varied) else flat(column)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None
 
 
 def _lengths_of(column: Column) -> NDArray[np.int64] | None:
-    """How long each row is along its first axis, None if it has none."""
+    """Return how long each row is along its first axis, None if it has none."""
     if isinstance(column, Varied):
         return column.shapes[:, 0]
     if isinstance(column, Ragged):

@@ -1,4 +1,4 @@
-"""Elements as Arrow tables, made wherever an engine puts the task: what `to_ray` and `to_dask` give it."""
+"""Elements as Arrow tables, made in the tasks of `to_ray` and `to_dask`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block
 from headrace.cluster.parcels import pack_by_value, unpack_by_value
-from headrace.cluster.ranges import RANGES, PlanRanges, check_sendable
+from headrace.cluster.ranges import MAX_RANGES, PlanRanges, check_sendable
 from headrace.cluster.splits import with_fixed_seeds
 from headrace.columns import Varied
+from headrace.columns.block import Block
 from headrace.errors import SpecError
-from headrace.iterator import Epochs, for_pass
+from headrace.iterator import Epochs
 from headrace.iterator import Iterator as PlanIterator
-from headrace.ops.arguments import positive
+from headrace.ops.shared.arguments import positive
 from headrace.ops.take import Take
+from headrace.ops.with_options import for_pass
 from headrace.plan.capabilities import require_end
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
-from headrace.sinks.deal import PROBED, FirstRows, cut_runs
+from headrace.sinks.deal import SAMPLED_ROWS, FirstRows, cut_runs
 from headrace.sinks.write_parquet import ParquetEncoding
 from headrace.sinks.writing import named_columns
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 TABLE_BYTES = 16 << 20
-"""About so much is in a table."""
+"""The approximate size of a table."""
 PARTITION_BYTES = 64 << 20
 
 
@@ -46,7 +47,7 @@ class PlanPart:
     parts: int
 
     def blocks(self) -> Iterator[Block]:
-        """The rows, those of epoch 0."""
+        """Yield the rows, those of epoch 0."""
         try:
             with PlanIterator(unpack_by_value(self.packed), Epochs()) as it:
                 yield from it.blocks()
@@ -56,7 +57,7 @@ class PlanPart:
             raise
 
     def elements(self) -> list[Any]:
-        """All of them."""
+        """Return all of them."""
         return [element for block in self.blocks() for element in block.elements()]
 
 
@@ -68,23 +69,23 @@ class TablePart:
     columns: TableColumns
 
     def tables(self) -> Iterator[pa.Table]:
-        """One after another, of about 16 MB each; none where there are no rows."""
+        """Yield tables of about 16 MB each; none if there are no rows."""
         for run in cut_runs(self.rows.blocks(), TABLE_BYTES):
             yield self.columns.table(run)
 
     def whole(self) -> pa.Table:
-        """All rows."""
+        """Return all rows."""
         import pyarrow as pa
 
         return pa.concat_tables([self.columns.empty(), *self.tables()])
 
 
 class TableColumns:
-    """What the columns of all tables are, as the spec and the first rows tell."""
+    """The columns of all tables, inferred from the spec and the first rows."""
 
     def __init__(self, spec: Spec, first: list[Block]) -> None:
         if not first:
-            raise ValueError("there are no elements, so nobody knows the columns of the tables")
+            raise ValueError("there are no elements, so the columns of the tables are unknown")
         structure = first[0].structure
         known = spec.leaves if spec.structure == structure else [None] * structure.leaves
         self._shapes = {
@@ -100,11 +101,11 @@ class TableColumns:
         return {name: shape for name, shape in self._shapes.items() if shape}
 
     def empty(self) -> pa.Table:
-        """A table without rows."""
+        """Return a table without rows."""
         return self._empty
 
     def table(self, blocks: list[Block]) -> pa.Table:
-        """Rows as a table."""
+        """Return rows as a table."""
         for block in blocks:
             for name, column in _named(block).items():
                 shape, here = self._shapes.get(name), column.shape[1:] if isinstance(column, np.ndarray) else "others"
@@ -118,7 +119,7 @@ def _named(block: Block) -> dict[str, Any]:
 
 
 def _shapes(first: list[Block]) -> dict[str, tuple[int, ...]]:
-    """The shape of the rows of each column, where they are arrays that have but one; else ()."""
+    """Return the shape of the rows of each column, if they are arrays of one shape; else ()."""
     found: dict[str, set[tuple[int, ...]]] = {}
     for block in first:
         for name, column in _named(block).items():
@@ -142,7 +143,9 @@ def _ragged(name: str, what: str) -> str:
 
 
 def _with_shapes(structure: Structure, known: Sequence[Any], shapes: dict[str, tuple[int, ...]]) -> Spec:
-    """What is known of components, and the shapes of arrays. Of one axis alone, others may be of another length."""
+    """Return what is known of components, and the shapes of arrays. Of one axis alone, others may be of
+    another length.
+    """
     leaves = []
     for leaf, shape in zip(known, shapes.values(), strict=True):
         dtype, said = (leaf.dtype, leaf.shape) if isinstance(leaf, TensorSpec) else (None, None)
@@ -151,18 +154,18 @@ def _with_shapes(structure: Structure, known: Sequence[Any], shapes: dict[str, t
 
 
 def rows_to_look_at(ds: Dataset) -> list[Block]:
-    """The first rows of epoch 0, made here."""
-    with PlanIterator(Take(ds._node, PROBED), Epochs()) as it:
-        return FirstRows(it.blocks()).peek(PROBED)
+    """Return the first rows of epoch 0, made here."""
+    with PlanIterator(Take(ds._node, SAMPLED_ROWS), Epochs()) as it:
+        return FirstRows(it.blocks()).peek(SAMPLED_ROWS)
 
 
 def plan_parts(ds: Dataset, partitions: int | None, row_bytes: float | None) -> list[PlanPart] | None:
-    """The elements in as many parts, or as many as are sensible; None where the plan cannot be cut."""
+    """Split the elements into `partitions` parts, or a sensible number; None if the plan cannot be cut."""
     count = ds._node.cardinality
     require_end(ds._node, "a table of another engine")
     plan = for_pass(ds._node)
     check_sendable(plan)
-    most = RANGES if partitions is None else positive("partitions", partitions)
+    most = MAX_RANGES if partitions is None else positive("partitions", partitions)
     if partitions is None and row_bytes is not None and count.known:
         most = min(4096, max(16, int(row_bytes * count) // PARTITION_BYTES))
     try:
@@ -173,5 +176,5 @@ def plan_parts(ds: Dataset, partitions: int | None, row_bytes: float | None) -> 
 
 
 def whole_plan(ds: Dataset) -> PlanPart:
-    """All elements as one part."""
+    """Return all elements as one part."""
     return PlanPart(pack_by_value(with_fixed_seeds(for_pass(ds._node))), 0, 1)

@@ -1,10 +1,10 @@
-"""The elements as a collection of Dask's."""
+"""Convert the elements to a Dask collection."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from headrace.ops.arguments import one_of
+from headrace.ops.shared.arguments import one_of
 from headrace.sinks.deal import cut_runs
 from headrace.sinks.tables import (
     PARTITION_BYTES,
@@ -26,15 +26,19 @@ Collection = Literal["dataframe", "bag"]
 
 
 def to_dask(self: Dataset, partitions: int | None = None, *, collection: Collection = "dataframe") -> Any:
-    """A Dask DataFrame of the elements, which are dicts; or a bag of whatever they are. The order stays.
+    """Make a Dask DataFrame of elements that are dicts, or a bag of any elements. The order stays.
 
     Each partition is a range of the elements, made by a task where and when Dask runs it. Columns are pandas' of Arrow
-    types: arrays of one shape are lists of fixed sizes, those of one axis lists of any unless `element_spec` tells
-    their length; NaN stays NaN, and components of nested dicts are called `outer/inner`. The first 64 elements, made
-    here and now, tell which columns there are. Randomness is that of epoch 0.
+    types: arrays of one shape are lists of fixed sizes, those of one axis lists of any length unless `element_spec` has
+    their length; NaN stays NaN, and components of nested dicts are called `outer/inner`. The columns are inferred from
+    the first 64 elements, which are made at once. Randomness is that of epoch 0.
 
-    What cannot be cut by the numbers of rows is made here, once, and its partitions go to the workers of the current
+    A plan that cannot be cut by row numbers runs here, once, and its partitions go to the workers of the current
     `dask.distributed.Client` one by one; without one they stay here.
+
+    Args:
+        partitions: Number of parts.
+        collection: "dataframe" or "bag".
 
     >>> frame = hr.Dataset.range(6).map(lambda x: {"x": x, "name": str(x)}).to_dask(partitions=2)
     >>> frame.npartitions, int(frame["x"].sum().compute())
@@ -64,17 +68,17 @@ def to_dask(self: Dataset, partitions: int | None = None, *, collection: Collect
 
 
 def elements_of(part: PlanPart) -> list[Any]:
-    """What a task of a bag does."""
+    """Return the elements of a partition, in a task of a bag."""
     return part.elements()
 
 
 def frame_of(part: TablePart) -> Any:
-    """What a task of a DataFrame does."""
+    """Return the frame of a partition, in a task of a DataFrame."""
     return as_pandas(part.whole())
 
 
 def as_pandas(table: pa.Table) -> Any:
-    """A table with columns of Arrow's types."""
+    """Return a table with columns of Arrow's types."""
     pandas = driver("pandas", "pandas")
     return table.to_pandas(types_mapper=pandas.ArrowDtype)
 
@@ -88,7 +92,7 @@ def _elements(run: Any) -> list[Any]:
 
 
 def _scattered(made: Any) -> list[Any]:
-    """Values with the workers of the current client, each as soon as it is made; without one, here."""
+    """Return values with the workers of the current client, each as soon as it is made; without one, here."""
     try:
         from distributed import get_client
 

@@ -1,4 +1,4 @@
-"""The elements as a dataset of Ray's."""
+"""Convert the elements to a Ray dataset."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 
 
 def to_ray(self: Dataset, partitions: int | None = None) -> Any:
-    """A `ray.data.Dataset` of the elements, which are dicts, in the same order; Ray's workers make them when it runs.
+    """Return a `ray.data.Dataset` of the elements, which are dicts, in the same order; Ray's workers make them when it
+    runs.
 
     Each of `partitions` read tasks makes a range of the elements, as Arrow tables of about 16 MB one after another;
-    where the plan cannot be cut by the numbers of rows, one task streams them all. Arrays of one shape become Ray's
-    tensors, those of one axis lists unless `element_spec` tells their length; NaN stays NaN, and components of nested
-    dicts are called `outer/inner`. The first 64 elements, made here and now, tell which columns there are. Randomness
-    is that of epoch 0.
+    if the plan cannot be cut by row numbers, one task streams them all. Arrays of one shape become Ray's
+    tensors, those of one axis lists unless `element_spec` has their length; NaN stays NaN, and components of nested
+    dicts are called `outer/inner`. The columns are inferred from the first 64 elements, which are made at once.
+    Randomness is that of epoch 0.
+
+    Args:
+        partitions: Number of parts.
 
     >>> def on_ray(ds):
     ...     return ds.to_ray().map_batches(lambda batch: batch, batch_size=32)
@@ -49,7 +53,7 @@ def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset
     from ray.data.block import BlockMetadata
 
     class HeadraceDatasource(data.Datasource):  # type: ignore[misc]
-        """One read task a part, however many Ray would like."""
+        """One read task per part, however many Ray requests."""
 
         def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:  # noqa: ARG002
             told = BlockMetadata(
@@ -70,7 +74,7 @@ def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset
 
 
 class RayTables:
-    """What a read task does."""
+    """The function of a read task."""
 
     def __init__(self, part: TablePart) -> None:
         self._part = part

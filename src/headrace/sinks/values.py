@@ -1,19 +1,26 @@
-"""What ends a pipeline in Python: apply, reduce, get_single_element."""
+"""Operations that end a pipeline with a Python value: apply, reduce, get_single_element."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headrace.ops.carried import Carried
+from headrace.ops.shared.scan_state import Carried
 from headrace.plan.capabilities import require_end
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.plan.element import Element
 
 
 def apply(self: Dataset, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
-    """What `transformation_func` makes of this dataset.
+    """Apply a function that takes a dataset and returns another.
+
+    Args:
+        transformation_func: Function that takes a dataset and returns another.
+
+    Returns:
+        A new dataset.
 
     >>> def pairs(ds):
     ...     return ds.batch(2, drop_remainder=True)
@@ -29,6 +36,11 @@ def apply(self: Dataset, transformation_func: Callable[[Dataset], Dataset]) -> D
 def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
     """Fold the elements into one value: `state = reduce_func(state, element)`. Structure and dtypes must stay.
 
+    Args:
+        initial_state: State before the first element.
+        reduce_func: Function (state, element) that returns the new state.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
     >>> hr.Dataset.range(5).reduce(0, lambda total, x: total + x)
     np.int64(10)
     """
@@ -41,8 +53,11 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[[Any, Any], 
     return carried.value
 
 
-def get_single_element(self: Dataset, name: str | None = None) -> Any:
-    """The only element of a dataset that has just one.
+def get_single_element(self: Dataset[Element], name: str | None = None) -> Element:
+    """Return the only element of a dataset that has exactly one.
+
+    Args:
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     >>> hr.Dataset.range(3).batch(3).get_single_element()
     array([0, 1, 2])
@@ -54,4 +69,5 @@ def get_single_element(self: Dataset, name: str | None = None) -> Any:
             raise ValueError("get_single_element: the dataset is empty")
         if next(it, it) is not it:
             raise ValueError("get_single_element: the dataset has more than one element")
-        return first
+        element: Element = first
+    return element

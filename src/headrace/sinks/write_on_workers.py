@@ -1,7 +1,7 @@
-"""Files of rows that the workers of a cluster write: the same as one process writes, to the byte.
+"""Let the workers of a cluster write files: the same as one process writes, to the byte.
 
-Where it is known beforehand which row goes where, each worker makes the rows of a file and writes it. Else (behind a
-filter, say) the rows are made first, by ranges, and kept beside the files until they are dealt out.
+If the file of each row is known beforehand, each worker makes the rows of a file and writes it. Otherwise, for example
+after a filter, the rows are made first, by ranges, and stored beside the files until they are dealt out.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from headrace.block import Block
+from headrace.cluster.jobs import ClusterWork, Job, run_jobs
 from headrace.cluster.members import Cluster
 from headrace.cluster.ranges import PlanRanges
+from headrace.columns.block import Block
 from headrace.errors import StorageError
-from headrace.iterator import for_pass
+from headrace.formats.shared.files import as_path, local_path, remote
+from headrace.formats.shared.sidecar import SavedIndex
+from headrace.indexed.stored import PartList, Stored
 from headrace.ops.progress import progress_bar
-from headrace.ops.select import Select
+from headrace.ops.shared.select import Select
 from headrace.ops.take import Take
-from headrace.ops.with_options import merge_options
+from headrace.ops.with_options import for_pass, merge_options
 from headrace.plan.node import Node
-from headrace.records.files import local_path, remote
-from headrace.records.sidecar import SavedIndex
-from headrace.sinks.deal import PROBED, FirstRows, cut_runs, dealing
-from headrace.sinks.jobs import ClusterWork, Job, run_jobs
+from headrace.remote.redact import show_path
+from headrace.remote.transport import Transport
+from headrace.sinks.deal import SAMPLED_ROWS, FirstRows, Sharding, cut_runs, dealing
 from headrace.sinks.shards import Shards, shards_of
 from headrace.sinks.writing import Encoding, bytes_of_a_row
-from headrace.sources.stored import PartList, Stored
 from headrace.storage.files import TEMPORARY, new_file
 from headrace.storage.rows import in_parts
 from headrace.storage.shelf import Shelf
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-RANGES_EACH = 4
-"""So many ranges of rows a worker makes where rows are kept first: each costs some waiting for the disk."""
+RANGES_PER_WORKER = 4
+"""How many ranges of rows a worker makes if rows are stored first: each costs some waiting for the disk."""
 
 
 def write_on_workers(
@@ -51,11 +52,12 @@ def write_on_workers(
     encoding: Encoding,
     cluster: Cluster,
     *,
-    shards: int | None,
+    sharding: Sharding,
     overwrite: bool,
     progress: bool | None,
+    via: Transport,
 ) -> list[str]:
-    """Write a dataset; returns the names of the files."""
+    """Write a dataset; returns the names of the files. `via` says how a store is reached."""
     plan, count = for_pass(ds._node), ds._node.cardinality
     ranges = PlanRanges(plan)
     options, epoch = merge_options(plan), ds._epochs.begin()
@@ -63,18 +65,18 @@ def write_on_workers(
     def run(jobs: list[Node]) -> Iterator[Any]:
         return run_jobs(cluster, jobs, options, epoch)
 
-    with shards_of(path, encoding.suffix, overwrite=overwrite) as files:
-        ((encoding, row_bytes),) = run([Job(Take(ranges.plan, PROBED), LookAtFirst(encoding))])
-        how = dealing(shards, count, row_bytes)
-        with progress_bar(f"writing {path}", count, progress) as advance:
+    with shards_of(path, encoding.suffix, overwrite=overwrite, via=via) as files:
+        ((encoding, row_bytes),) = run([Job(Take(ranges.plan, SAMPLED_ROWS), LookAtFirst(encoding))])
+        how = dealing(sharding, count, row_bytes)
+        with progress_bar(f"writing {show_path(as_path(path))}", count, progress) as advance:
             if ranges.in_step:
                 plans = [ranges.rows(start, start + rows) for start, rows, _ in how.bounds(int(count))]
             else:
-                kept = _kept_rows(files, ranges.parts(RANGES_EACH * max(2, len(cluster.members()))), run)
+                kept = _kept_rows(files, ranges.parts(RANGES_PER_WORKER * max(2, len(cluster.members()))), run)
                 plans = [Select(kept, *bounds) for bounds in how.bounds(int(kept.cardinality))]
             place = files.place_elsewhere()
             indexes: list[SavedIndex | None] = []
-            for written in run([Job(each, WriteFile(encoding, place)) for each in plans]):
+            for written in run([Job(each, WriteFile(encoding, place, via)) for each in plans]):
                 written.check()
                 files.adopt(written.path)
                 indexes.append(written.sidecar)
@@ -86,7 +88,7 @@ def write_on_workers(
 
 
 def _kept_rows(files: Shards, ranges: list[Node], run: Any) -> Stored:
-    """The rows of all ranges, made by the workers and kept in files beside those that are to be written."""
+    """Return the rows of all ranges, made by the workers and kept in files beside those that are to be written."""
     if not files.local:
         raise ValueError(
             "the workers cannot tell beforehand which row goes into which file of a store, and keep no rows there: "
@@ -107,23 +109,24 @@ def _kept_rows(files: Shards, ranges: list[Node], run: Any) -> Stored:
 
 
 def _unseen(path: str) -> str:
-    return f"a worker has written {path}, and it is not here: files must lie where all machines see them"
+    found = show_path(path)
+    return f"a worker has written {found}, and it is not here: files must be in a directory that all machines share"
 
 
 @dataclass(frozen=True)
 class LookAtFirst(ClusterWork):
-    """What the first rows tell an encoding of all, and how large one is."""
+    """Infer from the first rows what an encoding needs for all, and the size of a row."""
 
     encoding: Encoding
 
     def run(self, rows: Iterator[Block], threads: int) -> tuple[Encoding, float]:  # noqa: ARG002
-        row_bytes = bytes_of_a_row(self.encoding, FirstRows(rows).peek(PROBED))
+        row_bytes = bytes_of_a_row(self.encoding, FirstRows(rows).peek(SAMPLED_ROWS))
         return self.encoding, row_bytes
 
 
 @dataclass(frozen=True)
 class KeepRows(ClusterWork):
-    """Rows as they are, in a folder of their own."""
+    """Store rows unchanged, in a separate directory."""
 
     place: str
 
@@ -144,10 +147,10 @@ class KeepRows(ClusterWork):
 
 
 def check_folder(folder: Path) -> None:
-    """Raise where the folder that the trainer has made for files is not there."""
+    """Raise if the directory that the trainer has made for files is not there."""
     if not folder.is_dir():
         raise StorageError(
-            f"{folder} is not there on a worker: files must be written to where all machines see them, or to a URL"
+            f"{folder} is not there on a worker: write the files to a directory that all machines share, or to a URL"
         )
 
 
@@ -160,7 +163,7 @@ class WrittenFile(NamedTuple):
     sidecar: SavedIndex | None
 
     def check(self) -> None:
-        """Raise where it is not the one that is here."""
+        """Raise if it is not the local one."""
         here = local_path(self.path)
         if here is not None and (not Path(here).exists() or Path(here).stat().st_size != self.size):
             raise StorageError(_unseen(self.path))
@@ -168,16 +171,17 @@ class WrittenFile(NamedTuple):
 
 @dataclass(frozen=True)
 class WriteFile(ClusterWork):
-    """Rows as a file."""
+    """Write rows to a file."""
 
     encoding: Encoding
     place: str
+    via: Transport
 
     leaves = True
 
     def run(self, rows: Iterator[Block], threads: int) -> WrittenFile:
         path = f"{self.place}{secrets.token_hex(8)}{TEMPORARY}"
-        file = _open(path)
+        file = _open(path, self.via)
         count = 0
         try:
             with file, ThreadPoolExecutor(threads, "headrace-write") as pool:
@@ -197,29 +201,29 @@ class WriteFile(ClusterWork):
                     os.fsync(file.fileno())
             index = self.encoding.scan(path) if local_path(path) is not None else None
         except BaseException:
-            _remove(path)
+            _remove(path, self.via)
             raise
         return WrittenFile(path, size, count, index)
 
     def undo(self, made: WrittenFile) -> None:
-        _remove(made.path)
+        _remove(made.path, self.via)
 
 
-def _open(path: str) -> IO[bytes]:
+def _open(path: str, via: Transport) -> IO[bytes]:
     here = local_path(path)
     if here is None:
-        system, name = remote(path)
+        system, name = remote(path, via)
         made: IO[bytes] = system.open(name, "wb")
         return made
     check_folder(Path(here).parent)
     return os.fdopen(new_file(Path(here)), "wb")
 
 
-def _remove(path: str) -> None:
+def _remove(path: str, via: Transport) -> None:
     here = local_path(path)
     if here is not None:
         Path(here).unlink(missing_ok=True)
         return
-    system, name = remote(path)
+    system, name = remote(path, via)
     if system.exists(name):
         system.rm_file(name)

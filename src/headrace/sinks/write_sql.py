@@ -15,16 +15,21 @@ from headrace.sources.sql.writers import writer_of
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-BYTES = 4 << 20
-"""So much is sent at a time."""
+BATCH_BYTES = 4 << 20
+"""How much is sent at a time."""
 
 
 def write_sql(self: Dataset, uri: str, table: str, if_exists: Literal["fail", "append", "replace"] = "fail") -> int:
     """Write all elements, which are dicts, as rows of a table; returns how many. All of them are there, or none.
 
-    One transaction makes the table, of columns that fit the elements, and fills it. `if_exists` says what to do where
-    it is there: "fail", "append" rows to it, or "replace" it. An element that fails ends it, and the table stays as it
-    was. MySQL cannot take back that a table was made: there rows go to a new one, which takes the name in the end.
+    One transaction makes the table, of columns that fit the elements, and fills it. `if_exists` says what to do if it
+    exists: "fail", "append" rows to it, or "replace" it. A failed element ends it, and the table stays as it was. MySQL
+    cannot roll back CREATE TABLE: there rows go to a new table, which is renamed at the end.
+
+    Args:
+        uri: URI of the database, such as `sqlite:///file`.
+        table: Name of the table to write.
+        if_exists: "fail", "append" or "replace".
 
     >>> uri = f"sqlite:///{folder}/squares.db"
     >>> hr.Dataset.range(4).map(lambda x: {"x": x, "square": x * x}).write_sql(uri, "squares")
@@ -43,10 +48,10 @@ def _write(ds: Dataset, database: Database, table: str, if_exists: str) -> int:
     encoding = ParquetEncoding(ds._node.spec, "none")
     written = 0
     with Iterator(ds._node, ds._epochs) as it, writer_of(database, table, if_exists) as writer:
-        for blocks in cut_runs(it.blocks(), BYTES):
+        for blocks in cut_runs(it.blocks(), BATCH_BYTES):
             encoded = encoding.encode(blocks)
             writer.write(encoded)
             written += encoded.num_rows
         if not written and if_exists != "append":
-            raise ValueError("there are no elements, so nobody knows the columns of the table")
+            raise ValueError("there are no elements, so the columns of the table are unknown")
     return written

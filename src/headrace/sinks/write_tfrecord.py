@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from headrace import _native
-from headrace.arrow_text import parts
-from headrace.block import Block, concat
 from headrace.cluster.members import Cluster
 from headrace.columns import values
+from headrace.columns.arrow_text import parts
+from headrace.columns.block import Block, concat
+from headrace.formats.shared.format import Format
+from headrace.formats.tfrecord.format import TFRecords
 from headrace.io.binary import bytes_column
 from headrace.io.examples import encode_examples
-from headrace.records.format import Format
-from headrace.records.tfrecord import TFRecords
+from headrace.sinks.deal import Sharding
 from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ COMPRESSIONS = (None, "", "GZIP", "ZLIB", "ZSTD")
 def write_tfrecord(
     self: Dataset,
     path: str | os.PathLike[str],
-    shards: int | None = None,
+    shards: int | Literal["auto"] | None = None,
     compression: str | None = None,
     *,
     index: bool = True,
@@ -40,6 +41,9 @@ def write_tfrecord(
     overwrite: bool = False,
     progress: bool | None = None,
     cluster: Cluster | None = None,
+    servers: int | None = None,
+    shard_bytes: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Write all elements to TFRecord files `PATH-00000-of-00010.tfrecord` and so on; returns their names.
 
@@ -49,16 +53,32 @@ def write_tfrecord(
     `hr.TFRecordDataset(files, num_parallel_reads=shards)` reads them in order. Without `shards` there are as many files
     as `hr.io.plan_shards` proposes, or, if the length is not known, one for about every 128 MB.
 
-    The files get their names when all are whole; after an error or Ctrl-C there are none, and what a killed run leaves
-    is removed by the next. With `overwrite=True` they replace those that begin alike, all or none, whenever the run is
-    stopped: readers of headrace's see the old files or the new. In stores, which cannot do that, it is refused.
+    The files get their names when all are complete; after an error or Ctrl-C there are none, and what a killed run
+    leaves is removed by the next. With `overwrite=True` they replace those that begin alike, all or none, whenever the
+    run is stopped: headrace's readers see the old files or the new. In stores, which cannot do that, it raises.
 
     `compression` is "GZIP", "ZLIB" or "ZSTD" (which TensorFlow does not read). `index` makes an index of each file that
     is on this machine and not compressed (`hr.io.build_index`). Encoding, checksums and compression run on
-    `num_parallel_writes` threads (None: one for each CPU); as these do not hold Python's lock, processes would gain
-    nothing, and `processes` is another name for the same number. A bar is shown if standard error is a terminal, or as
+    `num_parallel_writes` threads (None: one for each CPU); because these release the GIL, processes would gain nothing,
+    and `processes` is another name for the same number. A bar is shown if standard error is a terminal, or as
     `progress` says. With a `cluster` its workers make the elements and write the files, which are the same to the byte:
     `path` must be where they can write, too.
+
+    Args:
+        path: Beginning of the names of the files.
+        shards: Number of files, or "auto" (None is the same): as many as `hr.io.plan_shards` proposes.
+        servers: Number of machines that read the files at the same time; 1 by default.
+        shard_bytes: About how many bytes each file has.
+        compression: Compression of the files; None writes them uncompressed.
+        index: Whether elements can be found by number: True builds an index if needed, False never uses one, "auto"
+            uses one that exists.
+        num_parallel_writes: Number of files that are written at the same time.
+        processes: Number of processes that encode and write.
+        overwrite: Whether to replace existing files.
+        progress: Whether to show a progress bar. Default: if standard error is a terminal.
+        cluster: Workers that do the work; default: this process.
+        storage_options: Options of the store's file system, such as credentials, if `path` is a URL. Those of
+            `with_options(hr.Options(storage_options=...))` count too.
 
     >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})
     >>> [file.split("/")[-1] for file in ds.write_tfrecord(folder / "train", shards=2)]
@@ -74,16 +94,17 @@ def write_tfrecord(
         self,
         path,
         encoding,
-        shards=shards,
+        sharding=Sharding.of(shards, servers, shard_bytes),
         threads=threads,
         overwrite=overwrite,
         progress=progress,
         cluster=cluster,
+        storage_options=storage_options,
     )
 
 
 class Packed(NamedTuple):
-    """Bytes of a file; where they are deflated, the plain ones too, since checksums of these end the file."""
+    """Bytes of a file; if they are compressed, the plain ones too, because their checksums end the file."""
 
     data: Any
     plain: Any
@@ -126,12 +147,12 @@ class TFRecordEncoding(Encoding):
 
 
 def _merge_blocks(blocks: list[Block]) -> list[Block]:
-    """Fewer and larger blocks, where their columns are of the same kinds."""
+    """Merge blocks whose columns have the same kinds."""
     return [concat(blocks)] if all(b.structure == blocks[0].structure for b in blocks) else blocks
 
 
 def records(block: Block) -> pa.LargeBinaryArray:
-    """The rows of a block as serialized records."""
+    """Return the rows of a block as serialized records."""
     structure = block.structure
     if structure.kind is not None:
         return encode_examples(named_columns(block, "an Example is made of a dict"))

@@ -6,17 +6,19 @@ import io
 import json
 import os
 import tarfile
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from headrace.block import Block
 from headrace.cluster.members import Cluster
 from headrace.columns import values
+from headrace.columns.block import Block
+from headrace.formats.shared.format import Format
+from headrace.formats.webdataset.format import KEY, TarSamples
+from headrace.formats.webdataset.tar import BLOCK, LONGEST_NAME, key_and_ending
 from headrace.image.encode import encode_jpeg, encode_png
-from headrace.records.format import Format
-from headrace.records.tar import BLOCK, LONGEST_NAME, key_and_ending
-from headrace.records.webdataset import KEY, TarSamples
+from headrace.sinks.deal import Sharding
 from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
 
 if TYPE_CHECKING:
@@ -29,13 +31,16 @@ SHOWN_KEY = 80
 def write_webdataset(
     self: Dataset,
     path: str | os.PathLike[str],
-    shards: int | None = None,
+    shards: int | Literal["auto"] | None = None,
     *,
     index: bool = True,
     num_parallel_writes: int | None = None,
     overwrite: bool = False,
     progress: bool | None = None,
     cluster: Cluster | None = None,
+    servers: int | None = None,
+    shard_bytes: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Write all elements, dicts with a `__key__`, to tar files `PATH-00000-of-00010.tar` and so on; gives their names.
 
@@ -43,6 +48,20 @@ def write_webdataset(
     images as `jpg` or `png`, arrays as `npy`, whole numbers and texts as text, anything as `json`. Rows are dealt out
     to files, and files appear, as by `write_tfrecord`; `index` makes an index of each. With a
     `cluster` its workers make the elements and write the files, which are the same to the byte.
+
+    Args:
+        path: Beginning of the names of the files.
+        shards: Number of files, or "auto" (None is the same): as many as `hr.io.plan_shards` proposes.
+        servers: Number of machines that read the files at the same time; 1 by default.
+        shard_bytes: About how many bytes each file has.
+        index: Whether elements can be found by number: True builds an index if needed, False never uses one, "auto"
+            uses one that exists.
+        num_parallel_writes: Number of files that are written at the same time.
+        overwrite: Whether to replace existing files.
+        progress: Whether to show a progress bar. Default: if standard error is a terminal.
+        cluster: Workers that do the work; default: this process.
+        storage_options: Options of the store's file system, such as credentials, if `path` is a URL. Those of
+            `with_options(hr.Options(storage_options=...))` count too.
 
     >>> ds = hr.Dataset.range(2).map(lambda i: {"__key__": str(i), "cls": i})
     >>> [file.split("/")[-1] for file in ds.write_webdataset(folder / "digits")]
@@ -53,11 +72,12 @@ def write_webdataset(
         self,
         path,
         encoding,
-        shards=shards,
+        sharding=Sharding.of(shards, servers, shard_bytes),
         threads=num_parallel_writes,
         overwrite=overwrite,
         progress=progress,
         cluster=cluster,
+        storage_options=storage_options,
     )
 
 
@@ -121,7 +141,7 @@ def member_name(key: str, ending: str) -> str:
     if size >= LONGEST_NAME:
         raise ValueError(f"{shown} is a name of {size} bytes, and readers take fewer than {LONGEST_NAME}: shorten it")
     if "\0" in name:
-        raise ValueError(f"{shown} would not be read back as these: it holds a NUL, where names in tar files end")
+        raise ValueError(f"{shown} would not be read back as these: it holds a NUL, which ends names in tar files")
     if key_and_ending(name) != (key, ending):
         raise ValueError(
             f"{shown} would not be read back as these: a key has no dot in its last part, which is not empty and does "
@@ -131,7 +151,7 @@ def member_name(key: str, ending: str) -> str:
 
 
 def tar_member(name: str, content: bytes) -> bytes:
-    """A file within an archive."""
+    """Return a file within an archive."""
     info = tarfile.TarInfo(name)
     info.size = len(content)
     header = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
@@ -139,7 +159,7 @@ def tar_member(name: str, content: bytes) -> bytes:
 
 
 def file_content(ending: str, value: Any) -> bytes:
-    """A component as the bytes of a file that ends so."""
+    """Return a component as the bytes of a file that ends so."""
     if isinstance(value, bytes | bytearray):
         return bytes(value)
     last = ending.rpartition(".")[2]

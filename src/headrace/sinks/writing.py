@@ -1,4 +1,4 @@
-"""What writers have in common: rows are dealt out to files, made into bytes on threads, and written in order."""
+"""The base of all writers: rows are dealt out to files, encoded on threads, and written in order."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any
 
-from headrace.block import Block
 from headrace.cluster.members import Cluster
+from headrace.columns.block import Block
 from headrace.execute.budget import cpus
+from headrace.formats.shared.files import as_path
+from headrace.formats.shared.format import Format
+from headrace.formats.shared.index import scan_index
+from headrace.formats.shared.sidecar import SavedIndex, drop_orphans, kept_sidecar
 from headrace.iterator import Iterator as Pass
-from headrace.ops.arguments import positive
 from headrace.ops.progress import progress_bar
+from headrace.ops.shared.arguments import positive
+from headrace.ops.with_options import merge_options
 from headrace.plan.capabilities import require_end
-from headrace.records.format import Format
-from headrace.records.index import scan_index
-from headrace.records.sidecar import SavedIndex, drop_orphans, kept_sidecar
-from headrace.records.transport import ALONE
-from headrace.sinks.deal import PROBED, FirstRows, dealing, dealt
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE, Transport
+from headrace.sinks.deal import SAMPLED_ROWS, FirstRows, Sharding, dealing, dealt
 from headrace.sinks.shards import Shards, shards_of
 
 if TYPE_CHECKING:
@@ -35,15 +38,15 @@ class Encoding(ABC):
 
     @abstractmethod
     def encode(self, blocks: list[Block]) -> Any:
-        """What `FileWriter.write` takes; called on several threads at a time."""
+        """Return what `FileWriter.write` takes; called on several threads at a time."""
 
     @abstractmethod
     def size(self, encoded: Any) -> int:
-        """How many bytes these rows will be in the file."""
+        """Return how many bytes these rows will take in the file."""
 
     @abstractmethod
     def part(self, file: IO[bytes]) -> FileWriter:
-        """The writer of one file."""
+        """Return the writer of one file."""
 
     @property
     def index_format(self) -> Format | None:
@@ -62,7 +65,7 @@ class Encoding(ABC):
         """Write the indexes of published local files, and remove those of files that they replaced."""
         for path, index in zip(paths, found, strict=True):
             if index is not None and self.index_format is not None:
-                kept_sidecar(path, self.index_format, index, ALONE)
+                kept_sidecar(path, self.index_format, index, ALONE, beside=True)
         drop_orphans(paths[0])
 
 
@@ -71,11 +74,11 @@ class FileWriter(ABC):
 
     @abstractmethod
     def write(self, encoded: Any) -> None:
-        """What the encoding made, in order."""
+        """Write what the encoding made, in order."""
 
     @abstractmethod
     def close(self) -> None:
-        """What a file ends with; the file itself stays open."""
+        """Write the end of a file; the file itself stays open."""
 
     def discard(self) -> None:  # noqa: B027 - most hold nothing
         """Write nothing more, not even when it is collected: the file is not wanted."""
@@ -86,29 +89,35 @@ def write(
     path: Any,
     encoding: Encoding,
     *,
-    shards: int | None,
+    sharding: Sharding,
     threads: int | None,
     overwrite: bool,
     progress: bool | None,
     cluster: Cluster | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Write a dataset; returns the names of the files. With a `cluster` its workers do."""
+    """Write a dataset; returns the names of the files. With a `cluster` its workers do.
+
+    A store is reached with the options of the dataset, and `storage_options` for its file system.
+    """
     count = ds._node.cardinality
     require_end(ds._node, "a writer")
-    wanted = None if shards is None else positive("shards", shards)
+    via = Transport(merge_options(ds._node)).using(storage_options)
     if cluster is not None:
         from headrace.sinks.write_on_workers import write_on_workers
 
-        return write_on_workers(ds, path, encoding, cluster, shards=wanted, overwrite=overwrite, progress=progress)
+        return write_on_workers(
+            ds, path, encoding, cluster, sharding=sharding, overwrite=overwrite, progress=progress, via=via
+        )
     width = cpus() if threads is None else positive("num_parallel_writes", threads)
     with (
-        shards_of(path, encoding.suffix, overwrite=overwrite) as files,
+        shards_of(path, encoding.suffix, overwrite=overwrite, via=via) as files,
         Pass(ds._node, ds._epochs) as it,
-        progress_bar(f"writing {path}", count, progress) as advance,
+        progress_bar(f"writing {show_path(as_path(path))}", count, progress) as advance,
         ThreadPoolExecutor(width, "headrace-write") as pool,
     ):
         rows = FirstRows(it.blocks())
-        how = dealing(wanted, count, bytes_of_a_row(encoding, rows.peek(PROBED)))
+        how = dealing(sharding, count, bytes_of_a_row(encoding, rows.peek(SAMPLED_ROWS)))
         writer = _Writer(encoding, files, pool, in_order=how.rows > 0)
         waiting: deque[tuple[int, int, Future[Any]]] = deque()
         try:
@@ -131,12 +140,12 @@ def write(
 
 
 def bytes_of_a_row(encoding: Encoding, first: list[Block]) -> float:
-    """How large a row is in a file, as far as the first rows tell; an encoding learns from them what all will be."""
+    """Estimate the size of a row in a file from the first rows; the encoding learns from them, too."""
     return encoding.size(encoding.encode(first)) / sum(block.rows for block in first) if first else 1
 
 
 class _Writer:
-    """Puts what was encoded into its file. Where rows come in order, a file is finished when the next one begins."""
+    """Write encoded runs into their files. If rows come in order, a file is finished when the next one begins."""
 
     def __init__(self, encoding: Encoding, files: Shards, pool: ThreadPoolExecutor, *, in_order: bool) -> None:
         self._encoding = encoding
@@ -147,7 +156,7 @@ class _Writer:
         self._finished: list[Future[None]] = []
 
     def write(self, shard: int, rows: int, made: Future[Any]) -> int:
-        """Write a run of rows; returns how many there are."""
+        """Write a run of rows. Return how many there are."""
         encoded = made.result()
         self._begin(shard)
         if self._in_order:
@@ -156,7 +165,7 @@ class _Writer:
         return rows
 
     def finish(self, count: int) -> None:
-        """Have `count` files, all of them whole."""
+        """Finish `count` files."""
         self._begin(count - 1)
         self._finish(count)
         for each in self._finished:
@@ -181,7 +190,7 @@ class _Writer:
 
 
 def named_columns(block: Block, what: str) -> dict[str, Any]:
-    """The columns of elements that are dicts; those of nested dicts as `outer/inner`."""
+    """Return the columns of elements that are dicts; those of nested dicts as `outer/inner`."""
     structure = block.structure
     if structure.kind is None or not issubclass(structure.kind, Mapping):
         remedy = "map(lambda x: {'x': x})" if structure.kind is None else "map(lambda x, y: {'x': x, 'y': y})"

@@ -1,12 +1,15 @@
-"""Arrow tables, and whatever else speaks Arrow's data interface."""
+"""Arrow tables, and anything else with Arrow's data interface."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
+from headrace.sources.arrow_dataset import from_arrow_dataset
+from headrace.sources.fill_columns import fill_columns
 from headrace.sources.table import table_node
 
 if TYPE_CHECKING:
@@ -15,15 +18,33 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def from_arrow(data: Any, *, name: str | None = None) -> Dataset:
-    """A dataset of the rows of a pyarrow Table, as dicts of columns; nothing is copied where NumPy has the same layout.
-
-    `data` is a Table, a RecordBatch, a RecordBatchReader (read to its end at once), anything with Arrow's data
-    interface (`__arrow_c_stream__`), a list of such, or an Array, whose values are the elements. Chunks stay apart.
+def from_arrow(data: Any, *, nulls: Mapping[str, Any] | None = None, name: str | None = None) -> Dataset:
+    """Return a dataset of the rows of a pyarrow Table as dicts, without copying where possible.
 
     Text is `str`, binary `bytes`; fixed-size lists and tensors are arrays of one shape, other lists arrays of various
-    lengths; structs are dicts; times are `datetime64` (of UTC, where there is a zone) and `timedelta64`; categories are
-    decoded. A null is NaN among floats and NaT among times. Anywhere else it is an error here and now: fill it first.
+    lengths; structs are dicts; times are `datetime64` (of UTC, where there is a zone) and `timedelta64`; categories
+    and runs are decoded; an extension type that stores lists is read as these. A null is NaN among floats and NaT
+    among times. Anywhere else it is an error here and now. docs/tables.md has a table of all types.
+
+    Args:
+        data: A Table, a RecordBatch, a RecordBatchReader (read to its end at once), anything with Arrow's data
+            interface (`__arrow_c_stream__`), a list of such, an Array, whose values are the elements, or a
+            `pyarrow.dataset.Dataset`, whose files are read as a pass needs them.
+        nulls: What stands for nulls, by the name of the column.
+        name: What plans and errors call the source.
+
+    Returns:
+        A dataset of dicts, or of the values of an Array.
+
+    Raises:
+        SpecError: A column is of a type that NumPy has nothing like, or a value is missing.
+
+    Args:
+        data: A `pyarrow.Table` or record batches.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [1.5, None], "name": ["a", "b"], "tags": [[1, 2], [3]]})
@@ -34,9 +55,14 @@ def from_arrow(data: Any, *, name: str | None = None) -> Dataset:
     """
     import pyarrow as pa
 
+    if type(data).__module__.startswith("pyarrow._dataset"):
+        return from_arrow_dataset(data, nulls, name)
     if isinstance(data, pa.Array | pa.ChunkedArray):
+        if nulls:
+            raise TypeError("from_arrow: nulls= names columns of a table; array.fill_null(value) fills an Array")
         return dataset_of(table_node("from_arrow", pa.table({"": data}), None, site=user_site(), name=name))
     table = _join_batches(data) if isinstance(data, list | tuple) else _table(data)
+    table = fill_columns("from_arrow", table, table.column_names, nulls)
     return dataset_of(table_node("from_arrow", table, table.column_names, site=user_site(), name=name))
 
 

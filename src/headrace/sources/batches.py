@@ -1,4 +1,4 @@
-"""Sources whose rows come by parts, as batches of Arrow's: what a database, a service or an engine says to be one."""
+"""Sources whose rows come in parts, as Arrow batches: the interface for a database, a service or an engine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.errors import StateError
+from headrace.formats.tables.choice import EVERYTHING, Choice
 from headrace.plan.structure import Structure
-from headrace.records.choice import EVERYTHING, Choice
-from headrace.records.faults import is_passing
+from headrace.remote.faults import is_passing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from headrace.sources.seen_rows import SeenRows
 
 Mark: TypeAlias = int | str
-"""Where in a part to go on: the number of rows before, the key of the row before, or what else it goes on from."""
+"""Where to continue in a part: the number of rows before, the key of the row before, or another position."""
 
 
 class BatchSource(ABC):
-    """Rows that come by parts, each a run of Arrow batches that can be read again from a mark.
+    """A source in parts, each a run of Arrow batches that can be re-read from a mark.
 
-    A subclass says what the columns are (`schema`), how many `parts` there are, and how one is read (`open`). That is
-    all where rows come in the same order each time and can be passed over: a mark is then the number of rows before it.
-    A source with a key says by `mark_after` what to go on from behind a batch. The rest comes with it: batching,
-    shuffling, exact states, parts read in turn and ahead (`turns`), faults that pass met by going on from the last
-    mark, others raised from `next()` with the place kept.
+    A subclass defines the columns (`schema`), the number of `parts`, and how to read one (`open`). That is enough if
+    rows come in the same order each time and can be skipped: a mark is then the number of rows before it. A source with
+    a key also defines `mark_after`, from which to continue after a batch. The base class adds batching, shuffling,
+    exact states, and parts that are interleaved and read ahead (`turns`). It retries transient faults from the last
+    mark and raises others from `next()`, which keeps its position.
 
     >>> import pyarrow as pa
     >>> class Squares(hr.BatchSource):
@@ -43,19 +43,19 @@ class BatchSource(ABC):
     """
 
     name: str = ""
-    """What plans and errors call it; the name of the class where it has none."""
+    """The name in plans and errors; the name of the class by default."""
     schema: pa.Schema
     """The columns of all batches."""
     parts: int = 1
-    """How many there are, or may be: of a part that a pass does not have, `open` gives nothing."""
+    """How many parts there are, or may be: for a part that a pass does not have, `open` yields nothing."""
     turns: int | None = None
-    """How many parts are read in turn, each ahead of need on a thread; None for one part after another."""
+    """How many parts are interleaved, each read ahead on a thread; None for one part after another."""
     structure: Structure | None = None
     """How a row's columns make an element, in the order of their names; None for a dict."""
     choice: Choice = EVERYTHING
-    """What the user says of columns: as what they are read, and what stands for what is missing."""
+    """The user's options for columns: their types, and values for missing ones."""
     layout: str = ""
-    """What the parts are, where the plan does not say: a state holds it, and gives it to `lay_out`."""
+    """What the parts are, if the plan does not say: a state holds it, and passes it to `lay_out`."""
     timeout: float = 60.0
     """Seconds that an answer may take: in a pass, those of its `Options(timeout=)`."""
     start: Mark = 0
@@ -63,53 +63,65 @@ class BatchSource(ABC):
 
     @abstractmethod
     def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:
-        """The rows of a part from a mark on. Who has a `close` is closed; who has a `cancel` may be told, from another
-        thread, to end whatever it waits for."""
+        """Yield the rows of a part from a mark on.
+
+        An iterator with a `close` method is closed. One with a `cancel` method may be told, from another thread, to end
+        any wait.
+        """
 
     def mark_after(self, mark: Mark, batch: pa.RecordBatch) -> Mark:
-        """The mark behind these rows, which begin at `mark`."""
+        """Return the mark after these rows, which begin at `mark`."""
         assert isinstance(mark, int)
         return mark + int(batch.num_rows)
 
     def keys_of(self, batch: pa.RecordBatch) -> pa.Array | None:  # noqa: ARG002 - most sources do not change
-        """The keys of these rows, of whole numbers or text, where rows may come and go between a state and a resume.
+        """Return the keys of these rows, integers or text, if rows may come and go between a state and a resume.
 
-        A state then goes on behind the very row before it, at the mark `mark_of_key(key)`; where an operation must read
-        rows again that it has used, `check_seen` is asked first.
+        A state then continues after exactly the row before it, at the mark `mark_of_key(key)`. If an operation must
+        re-read rows that it has used, `check_seen` is called first.
         """
         return None
 
     def check_seen(self, part: int, mark: Mark, seen: SeenRows) -> None:  # noqa: B027 - which only keys need
-        """Raise StateError where the rows behind a mark are not those that were `seen`."""
+        """Raise StateError if the rows after a mark are not those that were `seen`."""
 
     def lay_out(self, layout: str | None) -> BatchSource:
-        """The source for one pass: a new one, or, with the `layout` of a state, the one that the state belongs to."""
+        """Return the source for one pass: a new one, or, with the `layout` of a state, the one that the state belongs
+        to.
+        """
         if layout not in (None, self.layout):
             raise StateError(f"{self} is laid out otherwise than when the state was taken")
         return self
 
     def is_passing(self, error: Exception) -> bool:
-        """Whether what was raised may well not come again in a moment."""
+        """Return whether what was raised may well not come again in a moment."""
         return is_passing(error)
 
     def hide(self, text: str) -> str:
-        """What somebody else says, without secrets."""
+        """Remove secrets from a message of another library."""
         return text
 
     def remark(self) -> str | None:
-        """How it is read, where `explain` should say."""
+        """Return how it is read, for `explain`."""
         return None
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """The pass that `lay_out` was asked for has ended."""
+        """Free what `lay_out` made for a pass, which has ended."""
 
     def __str__(self) -> str:
-        """What makes its rows, for plans and states: never a secret."""
+        """Return what makes its rows, for plans and states: never a secret."""
         return type(self).__name__
 
 
 def from_batches(source: BatchSource, *, name: str | None = None) -> Dataset:
-    """A dataset of the rows of a `BatchSource` as dicts: how to read from what headrace does not know yet.
+    """Return a dataset of the rows of a `BatchSource` as dicts: how to read from what headrace does not know yet.
+
+    Args:
+        source: Where to read from.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> import pyarrow as pa
     >>> class Countdown(hr.BatchSource):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.errors import NONSENSE, StateError
-from headrace.ops.arguments import positive
-from headrace.records.choice import Choice
+from headrace.formats.tables.choice import Choice
+from headrace.ops.shared.arguments import positive
 from headrace.sources.batches import BatchSource, Mark
 from headrace.sources.parts import parts_dataset
 from headrace.sources.sql.database import driver
@@ -26,7 +26,7 @@ PASSING = {
     "Aborted", "BadGateway", "Cancelled", "DeadlineExceeded", "GatewayTimeout", "InternalServerError",
     "ResourceExhausted", "RetryError", "ServiceUnavailable", "TooManyRequests", "Unknown",
 }  # fmt: skip
-"""Errors of the client library that may well not come again."""
+"""Transient errors of the client library."""
 EXPIRED = (
     "BigQuery keeps what a pass reads for six hours, and the state is of a pass before that: begin anew, and for "
     "longer runs keep the rows yourself, ds.cache(path) or ds.save(path)"
@@ -48,15 +48,32 @@ def BigQueryDataset(  # noqa: N802 - as tf.data's readers are named
     query_client: Callable[[], Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The rows of a table of BigQuery, or of a query to it, as dicts; read by several streams at a time.
+    """Read a BigQuery table or the result of a query, as dicts, by several streams at a time.
 
-    `table` is "project.dataset.table"; `row_restriction` is what stands behind WHERE. A `query` runs once, when the
+    `table` is "project.dataset.table"; `row_restriction` is a WHERE condition. A `query` runs once, when the
     dataset is made; BigQuery keeps its rows for a day. Each pass reads the table as it is when the pass begins, or as
-    it was at `snapshot_time`, by up to `max_streams` streams, some thousand rows of each in turn. A state goes on
+    it was at `snapshot_time`, by up to `max_streams` streams, some thousand rows of each in turn. A state resumes
     exactly, for the six hours that BigQuery keeps a pass.
 
     Columns become what `ParquetDataset` makes of them; `cast` and `nulls` are its. `project` pays for it. Functions
-    that make the clients, `BigQueryReadClient` and for a query `bigquery.Client`, may say how to get in.
+    that make the clients, `BigQueryReadClient` and for a query `bigquery.Client`, may supply credentials.
+
+    Args:
+        table: Table, as "project.dataset.table".
+        query: SQL query.
+        columns: Names of the columns to read. Default: all.
+        row_restriction: Condition as in a SQL WHERE clause.
+        max_streams: Largest number of parallel streams.
+        snapshot_time: Time of the version to read. Default: now.
+        cast: Types to convert columns to, by column.
+        nulls: Values that replace missing ones, by column.
+        project: Project that is billed.
+        client: Function that returns a client. Default: one with the credentials of the environment.
+        query_client: Function that returns a `bigquery.Client`, for a query.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> def make_dataset():
     ...     return hr.BigQueryDataset("bigquery-public-data.samples.shakespeare", columns=["word"], project="mine")
@@ -109,7 +126,7 @@ def _query_client() -> Any:
 
 
 def _result_of(query: str, project: str | None, connect: Callable[[], Any]) -> tuple[tuple[str, str, str], str]:
-    """The table that a query's rows are in once it has run, and who pays."""
+    """Run a query and return the table that holds its rows, and the project that pays."""
     client = connect()
     job = client.query(query, project=project)
     job.result(max_results=0)
@@ -148,7 +165,7 @@ class BigQuerySource(BatchSource):
         return ", ".join([self._asked, *filter(None, said)])
 
     def _begin(self, streams: int) -> Any:
-        """A session of up to so many streams."""
+        """Create a session of up to `streams` streams."""
         types = driver("google.cloud.bigquery_storage_v1.types", "bigquery")
         session = types.ReadSession(
             table=self._table,
@@ -202,7 +219,7 @@ def _session(layout: str) -> tuple[int, list[str]]:
 class Messages(Iterator["pa.RecordBatch"]):
     """The batches of a stream from an offset on.
 
-    A call of the client has one deadline for all its messages: it is made again behind the last one as long as some
+    A call of the client has one deadline for all its messages: it is made again after the last one as long as some
     come, and a stream that gives none until then has stalled.
     """
 
@@ -228,7 +245,7 @@ class Messages(Iterator["pa.RecordBatch"]):
         data = message.arrow_record_batch.serialized_record_batch
         batch = pa.ipc.read_record_batch(pa.py_buffer(data), self._schema)
         if message.row_count and batch.num_rows != message.row_count:
-            raise ConnectionError(f"{batch.num_rows} rows came where {message.row_count} were told")
+            raise ConnectionError(f"{batch.num_rows} rows came, but {message.row_count} were announced")
         self._offset += batch.num_rows
         return batch
 

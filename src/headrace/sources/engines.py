@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.errors import StateError
-from headrace.records.choice import Choice
+from headrace.formats.tables.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
 from headrace.sources.parts import parts_dataset
 from headrace.sources.sql.database import driver
@@ -31,10 +31,19 @@ def from_dask(
     nulls: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The rows of a Dask DataFrame as dicts, computed one partition at a time, by whatever scheduler Dask has.
+    """Return the rows of a Dask DataFrame as dicts, computed one partition at a time, by any scheduler Dask has.
 
-    A state holds the partition and the row in it; it is refused where the partitions are others than they were. The
+    A state holds the partition and the row in it; it is rejected if the partitions have changed. The
     index is left out: `reset_index()` makes it a column. `cast` and `nulls` are `ParquetDataset`'s.
+
+    Args:
+        collection: A Dask DataFrame.
+        cast: Types to convert columns to, by column.
+        nulls: Values that replace missing ones, by column.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> import pandas as pd
     >>> import dask.dataframe as dd
@@ -58,10 +67,19 @@ def from_ray(
     nulls: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The rows of a Ray dataset as dicts, block by block, in its order. It runs here and now, and once for all passes.
+    """Read a Ray dataset as dicts, block by block, in its order. It runs once, immediately, for all passes.
 
-    A state holds the block and the row in it; it is refused where the blocks are others than they were. Ray keeps them
-    as long as the dataset is there, on disk where memory is short.
+    A state holds the block and the row in it; it is rejected if the blocks have changed. Ray keeps them as long as the
+    dataset exists, on disk if memory is short.
+
+    Args:
+        dataset: A `ray.data.Dataset`.
+        cast: Types to convert columns to, by column.
+        nulls: Values that replace missing ones, by column.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> def rows_of(ray_dataset):
     ...     return hr.Dataset.from_ray(ray_dataset).batch(32)
@@ -72,7 +90,7 @@ def from_ray(
 
 
 class EngineSource(BatchSource):
-    """Partitions that somebody else computes."""
+    """Partitions that another engine computes."""
 
     def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:
         table = self.partition(part)
@@ -81,7 +99,7 @@ class EngineSource(BatchSource):
         yield from table.slice(int(mark)).to_batches()
 
     def partition(self, part: int) -> pa.Table:
-        """The rows of a partition, of the types of the schema."""
+        """Return the rows of a partition, of the types of the schema."""
         raise NotImplementedError
 
     def is_passing(self, error: Exception) -> bool:
@@ -112,7 +130,7 @@ class DaskSource(EngineSource):
 
 
 class RaySource(EngineSource):
-    """A dataset of Ray's that has run; its blocks lie in Ray's store."""
+    """A Ray dataset that has run; its blocks are in Ray's object store."""
 
     def __init__(self, dataset: Any, choice: Choice) -> None:
         self.choice = choice
@@ -121,7 +139,7 @@ class RaySource(EngineSource):
         bundles = list(self._kept.iter_internal_ref_bundles())
         self._blocks = [ref for bundle in bundles for ref in bundle.block_refs]
         if not self._blocks:
-            raise ValueError("from_ray: the dataset has no rows, so nobody knows its columns")
+            raise ValueError("from_ray: the dataset has no rows, so its columns are unknown")
         self.parts = len(self._blocks)
         self.schema = self._table(0).schema
         told = repr([rows for bundle in bundles for rows in _block_rows(bundle)])
@@ -141,13 +159,13 @@ class RaySource(EngineSource):
 
 
 def _block_rows(bundle: Any) -> list[int]:
-    """How many rows the blocks have that Ray holds together."""
+    """Return the rows of each block in a bundle."""
     told = [block.metadata if hasattr(block, "metadata") else block[1] for block in bundle.blocks]
     return [metadata.num_rows for metadata in told]
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """A table with tensors as Arrow has them, not Ray."""
+    """Return a table with tensors as in Arrow, not Ray."""
     import pyarrow as pa
 
     table = table.replace_schema_metadata(None)

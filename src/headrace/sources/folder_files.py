@@ -1,4 +1,4 @@
-"""Files in folders that are named after their classes, and which of them are for training."""
+"""Files in directories named after their classes, and their split into training and validation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import what_there_is
+from headrace.formats.shared.file_names import NAME, FileNames, listing
+from headrace.formats.shared.files import as_path, local_path
+from headrace.formats.shared.list_files import matching
+from headrace.indexed.memory import from_tensor_slices
 from headrace.ops.zip import zip as zip_datasets
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
-from headrace.records.files import as_path, local_path
-from headrace.records.redact import show_path
-from headrace.sources.file_names import NAME, FileNames, listing
-from headrace.sources.list_files import matching
-from headrace.sources.memory import from_tensor_slices
+from headrace.remote.redact import show_path
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -33,7 +33,7 @@ class FolderFiles(NamedTuple):
     classes: tuple[str, ...]
 
     def some(self, numbers: NDArray[np.int64]) -> FolderFiles:
-        """Those with these numbers."""
+        """Return those with these numbers."""
         labels = None if self.labels is None else self.labels[numbers]
         return FolderFiles([self.names[i] for i in numbers.tolist()], labels, self.classes)
 
@@ -46,7 +46,7 @@ def find_files(
     class_names: Sequence[str] | None,
     storage_options: Mapping[str, Any] | None,
 ) -> FolderFiles:
-    """The files below a folder that end so; with `labels`, those in its sub-folders, which are the classes."""
+    """Return the files below a folder that end so; with `labels`, those in its sub-folders, which are the classes."""
     folder = as_path(path).rstrip("/") or "/"
     inner = _files_below(folder, storage_options)
     wanted = [name for name in inner if name.lower().endswith(endings) and not name.rpartition("/")[2].startswith(".")]
@@ -78,7 +78,7 @@ def _checked(found: FolderFiles, folder: str, endings: tuple[str, ...]) -> Folde
 
 
 def _files_below(folder: str, storage_options: Mapping[str, Any] | None) -> list[str]:
-    """The names of all files, from the folder on."""
+    """Return the names of all files, from the folder on."""
     local = local_path(folder)
     if local is None:
         start = _path_in_store(folder) + "/"
@@ -100,13 +100,15 @@ def _path_in_store(url: str) -> str:
 def split_numbers(
     count: int, validation_split: float | None, subset: str | None, seed: int | None
 ) -> list[NDArray[np.int64]]:
-    """The numbers of the files of a subset, or of both, in order; the same files as Keras chooses for the seed."""
+    """Return the numbers of the files of a subset, or of both, in order; the same files as Keras chooses
+    for the seed.
+    """
     if validation_split is None:
         if subset is not None:
             raise ValueError(f"subset={subset!r} says which part is wanted, and validation_split how large: give both")
         return [np.arange(count)]
     if not 0 < validation_split < 1:
-        raise ValueError(f"validation_split lies between 0 and 1, not {validation_split}")
+        raise ValueError(f"validation_split must be between 0 and 1, not {validation_split}")
     if subset not in (None, *SUBSETS):
         raise ValueError(f"subset is one of {', '.join(map(repr, SUBSETS))}, not {subset!r}")
     order = np.arange(count)
@@ -121,7 +123,7 @@ def split_numbers(
 def dataset_of_files(
     found: FolderFiles, read: Callable[[Any], Any], origin: str, threads: int | None, name: str | None
 ) -> Dataset:
-    """What `read` makes of each file's name, with the file's label if there are labels."""
+    """Return what `read` makes of each file's name, with the file's label if there are labels."""
     node = FileNames(
         NAME, len(found.names), found.names, listing(found.names), origin, found.classes, site=user_site(), name=name
     )

@@ -1,4 +1,4 @@
-"""Elements from a Python generator, read no further than they are asked for."""
+"""Elements from a Python generator, read no further than requested."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native
-from headrace.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
+from headrace.columns.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
+from headrace.columns.row_builder import ExactRows, ExactValues
 from headrace.errors import SpecError, warn_once
-from headrace.exact_values import ExactRows, ExactValues
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.row_by_row import IsLast
@@ -37,7 +37,19 @@ def from_generator(
     output_signature: Any = None,
     name: str | None = None,
 ) -> Dataset:
-    """A dataset of what `generator(*args)` yields; it is called anew for each pass.
+    """Return a dataset of what `generator(*args)` yields; it is called again for each pass.
+
+    Args:
+        generator: Function that returns an iterable; it is called again for each pass.
+        output_types: Data types of the components.
+        output_shapes: Shapes of the components.
+        args: Arguments for `generator`.
+        output_signature: Structure, shapes and dtypes of the results. Default: found by tracing or from the first
+            element.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> def squares(n):
     ...     for i in range(n):
@@ -92,7 +104,7 @@ class Generator(Node):
         return self.generator, *self.args
 
     def note_end(self, count: int) -> None:
-        """A pass has ended after `count` elements: warn if there are none, and an earlier one had some."""
+        """Note that a pass has ended after `count` elements; warn if there are none, and an earlier one had some."""
         if not count and self.history.gave_elements:
             name = function_name(self.generator)
             warn_once(
@@ -180,8 +192,8 @@ class GeneratorStream(Stream):
     def _fetch(self, values: list[Any], want: int) -> list[Item]:
         """Append up to `want` values.
 
-        Single numbers are kept as they are, to be converted together; anything else at once, since the generator may
-        use the same array or list again.
+        Single numbers are kept as they are, to be converted together; anything else is converted at once, because the
+        generator may reuse the same array or list.
         """
 
         def fetch(iterator: Iterator[Any]) -> bool:
@@ -256,7 +268,7 @@ Conformed = tuple[Structure, list[Any]] | Exception
 
 
 def scalars(values: list[Any], spec: Spec) -> Block | None:
-    """Numbers of one type all at once; None where they need a closer look."""
+    """Convert numbers of one type all at once; None if they need individual conversion."""
     dtype = spec.leaves[0].dtype
     assert dtype is not None
     if len(set(map(type, values))) != 1 or not isinstance(values[0], bool | int | float | np.generic):
@@ -269,7 +281,7 @@ def scalars(values: list[Any], spec: Spec) -> Block | None:
 
 
 def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """As `dtype`, where no value is lost: wider or narrower floats, integers that fit, never a float as an integer."""
+    """Cast to `dtype` without loss: wider or narrower floats, integers that fit, never a float as an integer."""
     if array.dtype == dtype or not array.size:
         return array.astype(dtype, copy=False)
     if not np.can_cast(array.dtype, dtype, "same_kind") and not (array.dtype.kind in "iu" and dtype.kind in "iu"):
@@ -282,7 +294,7 @@ def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, A
 
 
 def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
-    """An element as the signature promises it, or an error that names both."""
+    """Return an element as the signature promises it, or an error that names both."""
     structure = spec.structure
     assert structure is not None
     found: list[Any] = []
@@ -303,7 +315,7 @@ def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
 
 
 def _collect(structure: Structure, value: Any, leaves: list[Any]) -> bool:
-    """The leaves of `value` as far down as the signature goes; False where it is built otherwise."""
+    """Collect the leaves of `value` as far down as the signature goes. Return False if its structure differs."""
     kind = structure.kind
     if kind is None:
         leaves.append(value)

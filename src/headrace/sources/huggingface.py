@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.errors import SpecError
+from headrace.formats.tables.arrow import arrow_spec
 from headrace.ops.zip import zip as zip_datasets
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import Node, user_site
 from headrace.plan.spec import Probe, Spec
-from headrace.records.arrow import arrow_spec
 from headrace.sources.map_style import MapStyle
 from headrace.sources.table import table_node
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 PLAIN = {"Value", "ClassLabel", "List", "LargeList", "Sequence", "Translation", "dict", "list"}
-"""Features whose values are what the Arrow table holds; others are decoded by the library."""
+"""Features whose values are those of the Arrow table; others are decoded by the library."""
 
 ORIGIN = "from_huggingface"
 
@@ -30,12 +30,19 @@ COLUMNAR = {None, "arrow", "pandas", "polars"}
 
 
 def from_huggingface(dataset: datasets.Dataset, *, name: str | None = None) -> Dataset:
-    """A dataset of the rows of one split of a `datasets.Dataset`, as dicts of arrays, numbers and text.
+    """Return a dataset of the rows of one split of a `datasets.Dataset` as dicts.
 
-    Columns are read from the Arrow table that the split lies in, without a copy; `from_arrow` says what they become.
+    Columns are read from the split's Arrow table, without a copy; they become what `from_arrow` makes of them.
     Images and other features to decode, and columns with nulls that are neither floats nor times, come from the split
     itself: an image as an array, a null as None. So do all rows of a split with a transform or a format such as
     "torch", with arrays for tensors.
+
+    Args:
+        dataset: One split of a `datasets.Dataset`.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> import datasets
     >>> split = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]})
@@ -62,7 +69,7 @@ def from_huggingface(dataset: datasets.Dataset, *, name: str | None = None) -> D
 
 
 def _table(dataset: datasets.Dataset, columns: list[str], name: str | None, *, alone: bool = False) -> Node | None:
-    """These columns as they lie in the table, None where one of them has to be decoded or NumPy has nothing like it."""
+    """Return these columns of the table, None if one of them must be decoded or NumPy has no such type."""
     if not all(_plain(dataset.features[column]) for column in columns):
         return None
     order = None if dataset._indices is None else dataset._indices.column(0).to_numpy().astype(np.int64)
@@ -82,7 +89,9 @@ def _column(dataset: datasets.Dataset, column: str) -> Node:
 
 
 def _probe(dataset: datasets.Dataset, columns: list[str]) -> Probe:
-    """The first row tells the spec, unless some of these columns are None now and then: then there is no one spec."""
+    """Infer the spec from the first row, unless some of these columns are sometimes None: then there is no
+    single spec.
+    """
     return Probe(Spec.UNKNOWN if any(dataset.data.table.column(c).null_count for c in columns) else None)
 
 
@@ -113,7 +122,7 @@ class Decoded:
 
 
 def _innermost(kind: Any) -> Any:
-    """The dtype of the numbers in a list of whatever depth; object where they are none."""
+    """Return the dtype of the numbers in a list of any depth; object if they are none."""
     kind = getattr(kind, "storage_type", kind)
     while hasattr(kind, "value_type"):
         kind = kind.value_type

@@ -31,16 +31,30 @@ def from_image_folder(
     storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Images and labels of a folder that has a sub-folder for each class: `(image, label)`, in the order of names.
+    """Read images and labels from a folder with one sub-folder for each class.
 
-    Labels count the sub-folders in sorted order, or as `class_names` has them; `ds.class_names` says what they are
-    called. Without `labels`, elements are the images below the folder. Images are uint8, each of its own size, or
-    float32 of one `image_size`, (height, width); with `fast`, JPEGs are then decoded at a smaller scale where that
-    still covers it.
+    Labels number the subdirectories in sorted order, or in that of `class_names`; `ds.class_names` lists their names.
+    Without `labels`, elements are the images below the folder. Images are uint8, each of its own size, or float32 of
+    one `image_size`, (height, width); with `fast`, JPEGs are then decoded at a smaller scale if that still covers it.
 
     With a `validation_split`, a part from 0 to 1, there are two datasets, for training and for validation; `subset`
     "training" or "validation" gives one of them. Files are chosen by the `seed`, as Keras chooses them. Rows can be
-    taken by number, and shuffling moves names: `ds.shuffle()` reads nothing before its turn.
+    taken by number, and shuffling moves names: `ds.shuffle()` reads no image before it is needed.
+
+    Args:
+        path: Folder with one sub-folder for each class.
+        image_size: Height and width to resize to. Default: images keep their sizes.
+        validation_split: Share of the elements, between 0 and 1, that is set aside for validation.
+        subset: "training", "validation" or "both"; used together with `validation_split`.
+        seed: Seed of the split.
+        labels: Whether elements are pairs (image, label) instead of images.
+        class_names: Names of the classes, which are sub-folders. Default: all, sorted.
+        channels: Number of color channels; 0 keeps those of the file.
+        fast: Whether JPEG files may be decoded at a reduced scale, which changes pixels slightly.
+        max_pixels: Largest number of pixels to accept in one image; None accepts any.
+        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     >>> for i, kind in enumerate(["cat", "dog", "cat"]):
     ...     (folder / kind).mkdir(exist_ok=True)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.formats.shared.file_names import NAME, FileNames, listing
+from headrace.formats.shared.files import as_path
 from headrace.image.decode import decode_image
 from headrace.image.geometry import crop_to_bounding_box
 from headrace.image.resize import resize, resize_with_pad, two_sizes
+from headrace.indexed.memory import from_tensor_slices
 from headrace.io.files import read_file
 from headrace.io.gfile import isdir, listdir, walk
 from headrace.ops.zip import zip as zip_datasets
 from headrace.options import AUTOTUNE
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
-from headrace.records.files import as_path
-from headrace.sources.file_names import NAME, FileNames, listing
-from headrace.sources.memory import from_tensor_slices
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -179,6 +179,9 @@ def timeseries_dataset_from_array(
         end_index: First step not to use. Default: the end.
         format: Ignored.
 
+    Returns:
+        A new dataset.
+
     >>> ds = hr.timeseries_dataset_from_array(np.arange(6), np.arange(6) * 10, sequence_length=3, batch_size=2)
     >>> for windows, targets in ds:
     ...     print(windows.tolist(), targets)
@@ -238,7 +241,7 @@ def _load_text(path: Any, length: int | None) -> Any:
 
 
 class _Labels:
-    """What is said of labels."""
+    """Options for labels."""
 
     def __init__(self, labels: Any, mode: str | None, class_names: Sequence[str] | None) -> None:
         if mode not in ("int", "categorical", "binary", None):
@@ -260,11 +263,11 @@ class _Labels:
 
 
 class _Order:
-    """What is said of the order of files, and of the part that is wanted."""
+    """Options for the order of files, and for the subset."""
 
     def __init__(self, shuffle: bool, seed: int | None, held_out: float | None, subset: str | None) -> None:
         if held_out is not None and not 0 < held_out < 1:
-            raise ValueError(f"validation_split lies between 0 and 1, not {held_out}")
+            raise ValueError(f"validation_split must be between 0 and 1, not {held_out}")
         if (held_out is None) != (subset is None):
             raise ValueError("validation_split and subset are given together, or neither")
         if subset not in (None, "training", "validation", "both"):
@@ -277,7 +280,7 @@ class _Order:
         self.subset = subset
 
     def parts(self, count: int) -> list[tuple[NDArray[np.int64], bool]]:
-        """The numbers of the files of each part, and whether it is shuffled in each epoch."""
+        """Return the numbers of the files of each part, and whether it is shuffled in each epoch."""
         order = np.arange(count)
         if self.shuffle:
             np.random.RandomState(self.seed).shuffle(order)
@@ -300,7 +303,9 @@ class _Files:
 
 
 def _find(directory: Any, endings: tuple[str, ...], labels: _Labels, order: _Order, follow_links: bool) -> _Files:
-    """The files below a folder, those of a class together, each folder's own files before those of its sub-folders."""
+    """Return the files below a folder, those of a class together, each folder's own files before those of its
+    sub-folders.
+    """
     folder = as_path(directory).rstrip("/") or "/"
     inferred = labels.given == "inferred"
     there = [n for n in listdir(folder) if not n.startswith(".") and isdir(f"{folder}/{n}")] if inferred else [""]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Item, from_elements, own_leaf, scalar_block
 from headrace.columns import Indices
+from headrace.columns.block import Item, from_elements, own_leaf, scalar_block
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
-from headrace.ops.calls import CallOutcome, with_failures
-from headrace.ops.gather import NumberStream
+from headrace.ops.shared.calls import CallOutcome, with_failures
+from headrace.ops.shared.gather import NumberStream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.marks import At
@@ -25,9 +25,9 @@ from headrace.plan.structure import Structure, flatten
 
 @dataclass(frozen=True, eq=False)
 class MapStyle(Node):
-    """Row i is what `dataset[i]` gives; several at once come from `__getitems__` where there is one.
+    """Row i is `dataset[i]`; several rows come from `__getitems__` if it exists.
 
-    `live` says that a user's code makes the rows. Then none is made before it is asked for.
+    `live` means that user code makes the rows. Then none is made before it is requested.
     """
 
     origin: str = field(repr=False)
@@ -63,11 +63,11 @@ class MapStyle(Node):
         return Cardinality(self.rows)
 
     def outcomes(self, numbers: list[int]) -> list[CallOutcome]:
-        """The rows with these numbers, or why there is none."""
+        """Return the rows with these numbers, or why there is none."""
         return self._together(numbers) or [self._one(number) for number in numbers]
 
     def _together(self, numbers: list[int]) -> list[CallOutcome] | None:
-        """All rows by one call, None where that is not possible: then each is asked for by itself, and may fail."""
+        """Get all rows by one call, None if that is impossible: then each is requested by itself, and may fail."""
         if len(numbers) < 2 or not hasattr(self.dataset, "__getitems__"):
             return None
         try:
@@ -85,13 +85,13 @@ class MapStyle(Node):
 
 @opens(MapStyle)
 def open_map_style(node: MapStyle, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
-    """The rows by number."""
+    """Return the rows by number."""
     return NumberStream(ctx, node, node.rows, np.arange)
 
 
 @fetches(MapStyle, items=True)
 def fetch_map_style(node: MapStyle, ctx: Context, indices: Indices) -> list[Item]:
-    """The rows with these numbers, with failures in their places."""
+    """Return the rows with these numbers, with failures in their places."""
     results = node.outcomes(indices.tolist())
     ids = ctx.ids(indices)
 
@@ -103,13 +103,13 @@ def fetch_map_style(node: MapStyle, ctx: Context, indices: Indices) -> list[Item
 
 
 def row(value: Any) -> tuple[Structure, list[Any]]:
-    """An element of what a dataset gave: tensors and images are arrays, a list is a tuple."""
+    """Return an element of what a dataset gave: tensors and images are arrays, a list is a tuple."""
     structure, leaves = flatten(tuple(value) if type(value) is list else value)
     return structure, [own_leaf(_array(v)) for v in leaves]
 
 
 def _array(value: Any) -> Any:
-    if hasattr(value, "detach"):  # a torch tensor, wherever it lies and whatever it remembers
+    if hasattr(value, "detach"):  # a torch tensor on any device, with or without gradients
         try:
             return value.numpy(force=True)
         except TypeError as error:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.block import Block, Failure, Item
+from headrace.columns.block import Block, Failure, Item
 from headrace.errors import ElementError, HeadraceError, TransportError
-from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
+from headrace.execute.stages.channel import Cancelled
+from headrace.formats.shared.one_file import FileStream
+from headrace.formats.tables.pieces import ColumnPiece, batch_pieces
 from headrace.plan.marks import At
 from headrace.plan.structure import Structure
-from headrace.records.pieces import ColumnPiece, batch_pieces
-from headrace.records.transport import Transport
+from headrace.remote.transport import Transport
 from headrace.sources.batches import BatchSource
-from headrace.sources.one_file import FileStream
 from headrace.sources.seen_rows import KeyedMark, KeyRun, PartMark, SeenRows, Spot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS, MOST_ROWS = 1 << 14, 3 << 13
-"""So many rows become a block, and somewhat more where few would be left."""
+ROWS_PER_BLOCK, MAX_ROWS_PER_BLOCK = 1 << 14, 3 << 13
+"""How many rows a block has, and at most, so that no small rest is left."""
 
 
 class PartNode(Protocol):
@@ -40,7 +40,7 @@ class PartNode(Protocol):
 
 
 class PartStream(FileStream):
-    """Batches, cut into blocks; after a fault the source is opened again behind the last row that it gave."""
+    """Cut batches into blocks; after a fault, reopen the source after the last row that it gave."""
 
     def __init__(self, node: PartNode, ctx: Context, at: At) -> None:
         super().__init__()
@@ -66,8 +66,8 @@ class PartStream(FileStream):
             self.close()
             return []
         whole = self._rest
-        self._rest = whole.slice(ROWS) if whole.num_rows > MOST_ROWS else None
-        return self._items(whole if self._rest is None else whole.slice(0, ROWS))
+        self._rest = whole.slice(ROWS_PER_BLOCK) if whole.num_rows > MAX_ROWS_PER_BLOCK else None
+        return self._items(whole if self._rest is None else whole.slice(0, ROWS_PER_BLOCK))
 
     def _next_batch(self) -> pa.RecordBatch | None:
         found = self._via.attempt(self._name, self._try_next)
@@ -76,7 +76,7 @@ class PartStream(FileStream):
         return found
 
     def _try_next(self) -> pa.RecordBatch | Exception | None:
-        """The next batch, or what ends it all; raises what may pass."""
+        """Return the next batch, or what ends it all; raises what may pass."""
         source = self._node.source
         try:
             if self._seen is not None:
@@ -134,7 +134,7 @@ class PartStream(FileStream):
         return KeyedMark(spot, number, run)
 
     def cancel(self) -> None:
-        """Have whatever waits for the source end."""
+        """End all waits for the source."""
         self._cancelled = True
         reader: Any = self._reader
         if hasattr(reader, "cancel"):
@@ -147,6 +147,6 @@ class PartStream(FileStream):
 
 
 def bad_row(node: PartNode, reason: str, number: int) -> ElementError:
-    """What stands in the place of a row that cannot be read."""
+    """Return the error for a row that cannot be read."""
     where = f"{node.source}, row {number}" + (f" of part {node.part}" if node.source.parts > 1 else "")
     return ElementError(reason, operation=node.reader, ordinal=number, site=node.site, provenance=where)

@@ -8,22 +8,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headrace import keys
+from headrace.core import keys
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, DroppedFailure, Made, Stream
+from headrace.formats.tables.tables import table_spec
+from headrace.indexed.range import Range
 from headrace.ops.flat_map import Child, FlatMapStream
 from headrace.ops.interleave import InterleaveStream, TurnsMark
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At, Mark, Marked, OwnMark, SavedMark
 from headrace.plan.node import TUNING, Divides, Node, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
-from headrace.records.tables import table_spec
-from headrace.records.transport import TIMEOUT, Transport
+from headrace.remote.transport import TIMEOUT, Transport
 from headrace.sources.batches import BatchSource
 from headrace.sources.part_stream import PartStream
-from headrace.sources.range import Range
 from headrace.sources.seen_rows import PartMark
 
 if TYPE_CHECKING:
@@ -31,18 +32,16 @@ if TYPE_CHECKING:
 
 SEED = keys.Seed(0, explicit=True)
 TURN_ROWS = 4096
-"""So many rows of a part come before those of the next, where parts take turns."""
+"""How many rows of a part come before those of the next, if parts are interleaved."""
 
 
 def parts_dataset(reader: str, source: BatchSource, name: str | None) -> Dataset:
     """A dataset of the rows of a source, once its columns are known to be such as elements have."""
-    from headrace.dataset import Dataset
-
-    return Dataset(parts_node(reader, source, name))
+    return dataset_of(parts_node(reader, source, name))
 
 
 def parts_node(reader: str, source: BatchSource, name: str | None) -> Node:
-    """The node of such a dataset."""
+    """Return the node of such a dataset."""
     source.choice.check(source.schema)
     spec = table_spec(source.schema, source.choice)
     spec = spec if source.structure is None else Spec(source.structure, spec.leaves)
@@ -52,7 +51,7 @@ def parts_node(reader: str, source: BatchSource, name: str | None) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class Parts(Node):
-    """Opens each part of a source; `source` is the one that a user made, or that of one pass, whose parts are known."""
+    """Open each part of a source; `source` is the user's, or that of one pass, whose parts are known."""
 
     input: Node
     source: BatchSource
@@ -93,12 +92,12 @@ class Parts(Node):
 
     @property
     def cycle_length(self) -> int:
-        """How many parts take turns."""
+        """Return how many parts are interleaved."""
         return self.source.turns or 1
 
     @property
     def num_parallel_calls(self) -> int | None:
-        """How many of them are read ahead."""
+        """Return how many of them are read ahead."""
         return self.source.turns
 
     @property
@@ -107,7 +106,7 @@ class Parts(Node):
         return lambda part: PartRows(self.source, int(part), self.reader, self.elements, site=self.site, name=self.name)
 
     def laid_out(self, layout: str | None, timeout: float = TIMEOUT) -> Parts:
-        """The same for one pass, whose layout a state may know."""
+        """Return the node for one pass, whose layout a state may know."""
         source = copy.copy(self.source)
         source.timeout = timeout
         return replace(self, source=copy.copy(source.lay_out(layout)))
@@ -154,7 +153,7 @@ opens(PartRows, own=PartMark)(PartStream)
 
 @dataclass(slots=True)
 class LaidOut(OwnMark):
-    """What the parts are, and where among them a row lies."""
+    """The layout of the parts, and the position in them."""
 
     layout: str
     inner: Child
@@ -169,7 +168,7 @@ class LaidOut(OwnMark):
 
 @dataclass(slots=True)
 class LaidOutTurns(OwnMark):
-    """What the parts are, and where among those that take turns a row lies."""
+    """The layout of the parts, and the position in their interleaving."""
 
     layout: str
     inner: TurnsMark
@@ -194,7 +193,7 @@ class LaidOutTurns(OwnMark):
 
 
 def _advanced(mark: Marked, rows: int) -> Mark | None:
-    """The mark of a later row of a part; None where that is found by reading alone."""
+    """Return the mark of a later row of a part; None if it can only be found by reading."""
     if not isinstance(mark, Mark) or not isinstance(mark.own, PartMark):
         return None
     own = mark.own.advance(mark.offset + rows)
@@ -206,7 +205,7 @@ def _witnessed(mark: Marked) -> Marked:
 
 
 class PartsStream(Stream):
-    """The parts as one pass has them, and a word in every mark of what they are."""
+    """The parts of one pass; every mark contains their layout."""
 
     def __init__(self, node: Parts, ctx: Context, at: At) -> None:
         own: LaidOut | LaidOutTurns | None = at.own

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
+from headrace.sources.fill_columns import fill_columns
 from headrace.sources.table import table_node
 
 if TYPE_CHECKING:
@@ -16,10 +18,20 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def from_polars(frame: pl.DataFrame | pl.Series, *, name: str | None = None) -> Dataset:
-    """A dataset of the rows of a polars DataFrame, as dicts of columns, or of the values of a Series.
+def from_polars(
+    frame: pl.DataFrame | pl.Series, *, nulls: Mapping[str, Any] | None = None, name: str | None = None
+) -> Dataset:
+    """Return a dataset of the rows of a polars DataFrame as dicts, or of the values of a Series.
 
     Columns are those of `from_arrow`, which says what becomes of each type and of nulls; numbers are not copied.
+
+    Args:
+        frame: A data frame or a series.
+        nulls: A value for the nulls of each of these columns; without one, a null is an error.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> import polars as pl
     >>> list(hr.Dataset.from_polars(pl.DataFrame({"x": [1, 2], "y": ["a", "b"]})))
@@ -33,6 +45,10 @@ def from_polars(frame: pl.DataFrame | pl.Series, *, name: str | None = None) -> 
     whole: Any = frame.to_frame() if single else frame
     table = _arrow(whole)
     keys = None if single else table.column_names
+    if nulls:
+        if keys is None:
+            raise TypeError("from_polars: nulls= names columns of a DataFrame; series.fill_null(value) fills a Series")
+        table = fill_columns("from_polars", table, keys, nulls)
     return dataset_of(table_node("from_polars", table, keys, site=user_site(), name=name))
 
 

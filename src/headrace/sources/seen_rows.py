@@ -1,4 +1,4 @@
-"""Keys of rows that were read: where each lies, and whether those that are read again are the same."""
+"""Keys of rows that were read: the position of each, and whether re-read rows are the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from headrace import _native
-from headrace.arrow_text import parts
+from headrace.columns.arrow_text import parts
 from headrace.errors import StateError
 from headrace.plan.marks import OwnMark
 
@@ -20,7 +20,7 @@ SALT = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], np.uint64)
 
 
 def mark_of_key(key: int | str) -> Mark:
-    """A key as a mark: text has a sign before it, since no text at all is where a part begins."""
+    """Return a key as a mark: text gets a prefix, because an empty text is the start of a part."""
     return key if isinstance(key, int) else f"={key}"
 
 
@@ -31,12 +31,12 @@ class Spot:
     mark: Mark
 
     def to_json(self) -> Mark:
-        """The number or text itself."""
+        """Return the number or text itself."""
         return self.mark
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """What `to_json` gave; raises StateError for anything else."""
+        """Return what `to_json` gave; raises StateError for anything else."""
         if type(data) not in (int, str):
             raise StateError(f"the state is damaged: {data!r:.80} is no mark of a source")
         return cls(data)
@@ -44,33 +44,33 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class SeenRows:
-    """What is known of rows behind a mark: the mark of the last, how many there are, and the sum of their hashes."""
+    """A summary of rows after a mark: the mark of the last, how many there are, and the sum of their hashes."""
 
     last: Mark
     rows: int
     total: int
 
     def to_json(self) -> list[Any]:
-        """As JSON holds it."""
+        """Return it as JSON values."""
         return [self.last, self.rows, self.total]
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """What `to_json` gave; raises StateError for anything else."""
+        """Return what `to_json` gave; raises StateError for anything else."""
         match data:
             case [int() | str(), int(), int()]:
                 return cls(*data)
         raise StateError(f"the state is damaged: {data!r:.80} tells of no rows")
 
     def and_then(self, other: SeenRows | None) -> SeenRows:
-        """These rows, and those behind them."""
+        """Return the summary of these rows and those after them."""
         if other is None:
             return self
         return SeenRows(other.last, self.rows + other.rows, (self.total + other.total) % 2**64)
 
 
 def seen_rows(keys: pa.Array) -> SeenRows | None:
-    """What is known of rows with these keys, None where there are none."""
+    """Return the summary of rows with these keys, None if there are none."""
     if not len(keys):
         return None
     import pyarrow as pa
@@ -97,7 +97,7 @@ class KeyRun:
         self._seen: SeenRows | None = None
 
     def seen_after(self, start: int) -> SeenRows | None:
-        """What is known of all rows read but the first."""
+        """Return what is known of all rows read but the first."""
         later, run = self.rest, self.following
         runs = []
         while run is not None:
@@ -119,7 +119,7 @@ class KeyRun:
 
 @dataclass(slots=True)
 class PartMark(OwnMark):
-    """Where a source goes on, how many rows of the part lie before, and what it must give again, if anything."""
+    """Where a source continues, how many rows of the part come before, and what it must yield again, if anything."""
 
     spot: Spot
     number: int
@@ -127,13 +127,13 @@ class PartMark(OwnMark):
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """What `to_json` gave; a state may have been taken before there was anything to give again."""
+        """Return what `to_json` gave; a state may have been taken before there was anything to give again."""
         told = [*data, None] if isinstance(data, list) and len(data) == 2 else data
         return super(PartMark, cls).from_json(told)
 
 
 class KeyedMark(PartMark):
-    """A mark that knows the keys of the rows behind it, as far as they were read, and so where each of them lies."""
+    """A mark that knows the keys of the rows after it, as far as they were read, and so the position of each."""
 
     __slots__ = ("_run", "_start")
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.records.choice import Choice
+from headrace.formats.tables.choice import Choice
 from headrace.sources.engines import EngineSource
 from headrace.sources.parts import parts_dataset
 
@@ -23,11 +23,20 @@ def from_spark(
     nulls: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The rows of a Spark DataFrame as dicts, one partition at a time, made by Spark's executors as Arrow batches.
+    """Read a Spark DataFrame as dicts, one partition at a time, made by Spark's executors as Arrow batches.
 
-    A state holds the partition and the row in it; it is refused where the partitions are others than they were, and it
-    is up to you that Spark gives a partition the same rows each time, as it does of files and of `cache()`d frames. By
-    Spark Connect, which knows no partitions, all rows come as one. `cast` and `nulls` are `ParquetDataset`'s.
+    A state holds the partition and the row in it; it is rejected if the partitions have changed. You must make sure
+    that Spark gives a partition the same rows each time, as it does for files and for `cache()`d frames. Spark Connect
+    has no partitions, so all rows come as one. `cast` and `nulls` are `ParquetDataset`'s.
+
+    Args:
+        frame: A data frame or a series.
+        cast: Types to convert columns to, by column.
+        nulls: Values that replace missing ones, by column.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> def rows_of(spark_frame):
     ...     return hr.Dataset.from_spark(spark_frame, nulls={"age": -1}).batch(32)
@@ -65,14 +74,16 @@ class SparkSource(EngineSource):
 
 
 def _rows_of_partitions(frame: Any) -> Any:
-    """An RDD with the Arrow data of each partition as rows of bytes; None where Spark has none."""
+    """Return an RDD with the Arrow data of each partition as rows of bytes; None if Spark has none."""
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         return None
     return frame.mapInArrow(_packing(), "data binary").rdd
 
 
 def _packing() -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What executors do: made here, so that it travels as it is and they need not have headrace."""
+    """Return the function that executors run: defined here, so that it is pickled by value and they need no
+    headrace.
+    """
 
     def pack(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Rows of an Arrow table: read where they lie, chunk by chunk."""
+"""Rows of an Arrow table, read in place, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -7,34 +7,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Ids, gathered
 from headrace.columns import Column, Indices, join, read_only, take
+from headrace.columns.block import Block, Ids, gathered
+from headrace.core.ragged import Ragged
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
+from headrace.formats.shared.damage import check_text
+from headrace.formats.tables.arrow import (
+    arrow_column,
+    arrow_spec,
+    has_views,
+    in_takeable_layout,
+    is_dense,
+    missing_row,
+)
+from headrace.formats.tables.fields import arrow_fields, field_arrays
+from headrace.indexed.numbered import Held, NumberedStream
 from headrace.plan.marks import At
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
-from headrace.ragged import Ragged
-from headrace.records.arrow import arrow_column, arrow_spec, has_views, is_dense, missing_row
-from headrace.records.damage import check_text
-from headrace.records.fields import arrow_fields, field_arrays
-from headrace.sources.numbered import Held, NumberedStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SMALL_CHUNK = 64
-"""A table whose chunks have fewer rows than this is put together first: looking for chunks would take longer."""
+MIN_CHUNK_ROWS = 64
+"""A table whose chunks have fewer rows than this is combined first: looking up chunks would take longer."""
 
-RUN = 1 << 16
-"""Which table it is, runs of so many rows tell."""
+ROWS_PER_DIGEST = 1 << 16
+"""How many rows each digest covers when a table is identified."""
 
 REMEDIES = {
-    "from_arrow": "fill them with pyarrow.compute.fill_null or leave the rows out with table.drop_null()",
-    "from_pandas": "fill them with fillna or leave the rows out with frame.dropna()",
-    "from_polars": "fill them with fill_null or leave the rows out with frame.drop_nulls()",
+    "from_arrow": "fill them with nulls={column: value} or fill_null, or leave the rows out with table.drop_null()",
+    "from_pandas": "fill them with nulls={column: value} or fillna, or leave the rows out with frame.dropna()",
+    "from_polars": "fill them with nulls={column: value} or fill_null, or leave the rows out with frame.drop_nulls()",
 }
 
 
@@ -43,8 +50,8 @@ class Table(Held):
     """Rows kept as columns, in chunks.
 
     Numbers and times of one shape are kept as arrays, most of them views; anything else stays in Arrow's layout
-    until it is read, so that a table of text, categories or lists takes no more memory here than there. `order`, where
-    it is given, says which row of the chunks row i is.
+    until it is read, so that a table of text, categories or lists takes no additional memory. `order`, if given, maps
+    row i to a row of the chunks.
     """
 
     origin: str = field(repr=False)
@@ -57,24 +64,26 @@ class Table(Held):
         return self.origin
 
     def contents(self) -> tuple[Any, ...]:
-        return *(column for start in range(0, self.starts[-1], RUN) for column in self._run(start)), self.order
+        return *(
+            column for start in range(0, self.starts[-1], ROWS_PER_DIGEST) for column in self._run(start)
+        ), self.order
 
     def _run(self, start: int) -> list[Column]:
-        """The columns of some rows, the same however the table is cut into chunks; mostly views."""
-        parts, stop = [], min(start + RUN, int(self.starts[-1]))
+        """Return the columns of some rows, the same however the table is cut into chunks; mostly views."""
+        parts, stop = [], min(start + ROWS_PER_DIGEST, int(self.starts[-1]))
         for chunk, first, end in zip(self.chunks, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
             if first < stop and end > start:
                 parts.append([column[max(0, start - first) : stop - first] for column in chunk])
         return parts[0] if len(parts) == 1 else [join(columns) for columns in zip(*parts, strict=True)]
 
     def unreadable(self, path: str, reason: Exception, row: int) -> ElementError:
-        """What stands in the place of a row whose component cannot be read."""
+        """Return the error for a row whose component cannot be read."""
         return self.error(f"component{path} {reason}", row)
 
 
 @opens(Table)
 def open_table(node: Table, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
-    """The rows as views, chunk by chunk."""
+    """Return the rows as views, chunk by chunk."""
 
     def read(start: int, stop: int) -> Block:
         if node.order is not None:
@@ -90,7 +99,7 @@ def open_table(node: Table, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a
 
 @fetches(Table)
 def fetch_table(node: Table, ctx: Context, indices: Indices) -> Block:
-    """Rows of whichever chunks they lie in."""
+    """Fetch rows from the chunks that contain them."""
 
     def taken(chunk: int, rows: Indices) -> Block:
         return _block(node, [take(c, rows) for c in node.chunks[chunk]], int(indices[0]), len(rows))
@@ -101,7 +110,7 @@ def fetch_table(node: Table, ctx: Context, indices: Indices) -> Block:
 
 
 def _block(node: Table, columns: list[Column], first: int, rows: int, ids: Ids | None = None) -> Block:
-    """Rows of these columns; raises the error of row `first` where one of them holds bytes that are no text."""
+    """Return rows of these columns. Raise the error of row `first` if one of them holds invalid text."""
     structure = node.elements.structure
     assert structure is not None
     made: list[Column] = []
@@ -126,7 +135,9 @@ def table_node(
     site: str,
     name: str | None = None,
 ) -> Table:
-    """The node of a table whose columns are called `keys`; None: of a single column, whose values are the elements."""
+    """Return the node of a table whose columns are named `keys`; None for a single column, whose values are the
+    elements.
+    """
     found: list[Leaf] = []
     if keys is None:
         tree: Any = _tree("the column", table.schema.field(0).type, (0,), found, origin)
@@ -139,7 +150,7 @@ def table_node(
     structure, numbers = flatten(tree)
     leaves = [found[n] for n in numbers]
     batches = [b for b in table.to_batches() if b.num_rows]
-    if len(batches) > 1 and table.num_rows < SMALL_CHUNK * len(batches):
+    if len(batches) > 1 and table.num_rows < MIN_CHUNK_ROWS * len(batches):
         batches = [b for b in table.combine_chunks().to_batches() if b.num_rows]
     starts = np.cumsum([0, *(b.num_rows for b in batches)])
     chunks = [
@@ -161,7 +172,7 @@ class Leaf:
         self.way = way
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
-        """The component's part of a batch."""
+        """Return the component's part of a batch."""
         array = batch.column(self.way[0])
         for step in self.way[1:]:
             array = field_arrays(array)[step]
@@ -169,7 +180,7 @@ class Leaf:
 
 
 def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf], origin: str) -> Any:
-    """What has fields as a dict, anything else as the number of its leaf in `found`."""
+    """Return what has fields as a dict, anything else as the number of its leaf in `found`."""
     fields = arrow_fields(kind)
     if fields is not None:
         parts = [_tree(f"{called}[{key!r}]", each, (*way, i), found, origin) for i, (key, each) in enumerate(fields)]
@@ -190,7 +201,7 @@ def _name_parts(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any
 
 
 def _column_of_batch(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Column:
-    array = leaf.array(batch)
+    array = in_takeable_layout(leaf.array(batch))
     row = missing_row(array)
     if row is not None:
         raise SpecError(

@@ -10,12 +10,12 @@ import numpy as np
 
 from headrace.columns import Column, text_column, values
 from headrace.errors import ParseError
+from headrace.formats.shared.files import read_all
 from headrace.io.binary import bytes_column
 from headrace.options import AUTOTUNE
 from headrace.plan.spec import TensorSpec
-from headrace.records.files import read_all
-from headrace.records.redact import show_path
-from headrace.records.transport import ALONE
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE
 from headrace.sources.folder_files import dataset_of_files, find_files, split_numbers
 from headrace.trace.operation import traced_operation
 
@@ -25,12 +25,12 @@ from headrace.trace.operation import traced_operation
     block=lambda path, *how, **named: lambda rows: load_text_column(rows, *how, **named),  # noqa: ARG005
 )
 def load_text(path: Any, encoding: str | None = "utf-8", *, storage_options: Any = None) -> Any:
-    """A whole file as text, or with `encoding=None` as bytes."""
+    """Return a whole file as text, or with `encoding=None` as bytes."""
     return next(values(load_text_column([str(path)], encoding, storage_options=storage_options)))
 
 
 def load_text_column(paths: Column, encoding: str | None = "utf-8", *, storage_options: Any = None) -> Column:
-    """The block form of `load_text`."""
+    """Return the block form of `load_text`."""
     names = [str(path) for path in values(paths)]
     via = ALONE.using(storage_options)
     contents = [read_all(name, via) for name in names]
@@ -59,9 +59,22 @@ def from_text_folder(
     storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Texts and labels of a folder that has a sub-folder for each class: `(text, label)`, a whole file each.
+    """Read texts and labels from a folder with one sub-folder for each class.
 
     All else is as for `from_image_folder`.
+
+    Args:
+        path: Folder with one sub-folder for each class.
+        validation_split: Share of the elements, between 0 and 1, that is set aside for validation.
+        subset: "training", "validation" or "both"; used together with `validation_split`.
+        seed: Seed of the split.
+        labels: Whether elements are pairs (text, label) instead of texts.
+        class_names: Names of the classes, which are sub-folders. Default: all, sorted.
+        encoding: Text encoding; None returns bytes.
+        endings: Endings of the files to read.
+        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     >>> for kind, text in [("good", "I liked it."), ("bad", "I left.")]:
     ...     (folder / kind).mkdir()

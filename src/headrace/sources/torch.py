@@ -15,11 +15,20 @@ if TYPE_CHECKING:
 
 
 def from_torch(dataset: Any, *, output_signature: Any = None, name: str | None = None) -> Dataset:
-    """A dataset of what a map-style `torch.utils.data.Dataset` gives: `dataset[0]`, `dataset[1]`, …
+    """Return a dataset of the items of a map-style `torch.utils.data.Dataset`.
 
-    Tensors become arrays, a list at the top a tuple. `__getitems__` is called for several rows at once where it exists.
+    Tensors become arrays, a list at the top a tuple. `__getitems__` is called for several rows at once if it exists.
     No row is made before it is needed: `skip`, slices and `shuffle()` ask for the rows that they give, and no others.
-    To have several calls run at a time, write `hr.Dataset.range(len(dataset)).map(dataset.__getitem__, 8)`.
+    To run several calls at a time, write `hr.Dataset.range(len(dataset)).map(dataset.__getitem__, 8)`.
+
+    Args:
+        dataset: An object with `__len__` and `__getitem__`.
+        output_signature: Structure, shapes and dtypes of the results. Default: found by tracing or from the first
+            element.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> class Squares:
     ...     def __len__(self):
@@ -33,7 +42,7 @@ def from_torch(dataset: Any, *, output_signature: Any = None, name: str | None =
     >>> list(ds.skip(1).batch(3))
     [{'i': array([1, 2, 3]), 'square': array([1, 4, 9])}]
     """
-    torch_data = sys.modules.get("torch.utils.data")  # who has a dataset of torch's has imported it
+    torch_data = sys.modules.get("torch.utils.data")  # a user with a torch dataset has imported it
     if torch_data is not None:
         if isinstance(dataset, torch_data.DataLoader):
             raise TypeError("from_torch takes a dataset, not a DataLoader: pass loader.dataset, then shuffle and batch")

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from headrace.columns import Column, text_column, values
-from headrace.errors import ParseError
+from headrace.errors import NONSENSE, ParseError
+from headrace.formats.shared.files import open_path
+from headrace.formats.shared.format import ScanHints
+from headrace.formats.shared.kinds import FileFormat, register_format
+from headrace.formats.shared.list_files import readable_files
+from headrace.formats.shared.many_files import file_names, read_files
+from headrace.formats.shared.one_file import Missing
+from headrace.formats.shared.unpack import codec
+from headrace.formats.shared.window import open_window
+from headrace.formats.webdataset.format import KEY, TarSamples
+from headrace.formats.webdataset.tar import BLOCK, samples
 from headrace.image.decode import decode_image
 from headrace.io.decode import decode_json
 from headrace.options import AUTOTUNE
 from headrace.plan.spec import TensorSpec
-from headrace.records.files import open_path
-from headrace.records.format import ScanHints
-from headrace.records.kinds import FileFormat, register_format
-from headrace.records.redact import show_path
-from headrace.records.tar import BLOCK, samples
-from headrace.records.transport import ALONE, Transport
-from headrace.records.unpack import codec
-from headrace.records.webdataset import KEY, TarSamples
-from headrace.records.window import open_window
-from headrace.sources.files import file_names, read_files
-from headrace.sources.list_files import readable_files
-from headrace.sources.one_file import Missing
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE, Transport
 from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
@@ -59,7 +62,19 @@ def _string(content: bytes) -> Any:
 
 
 def _array(content: bytes) -> Any:
-    return np.load(io.BytesIO(content), allow_pickle=False)
+    """Read a `.npy` file; what its header states is compared with the bytes there are before memory is taken."""
+    try:
+        file = io.BytesIO(content)
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, by_columns, dtype = read(file)
+        count, left = math.prod(shape), len(content) - file.tell()
+        if dtype.hasobject or min(shape, default=0) < 0 or count * dtype.itemsize > left:
+            raise ValueError(f"{left} bytes do not hold an array of {dtype} with shape {shape}")
+        flat = np.frombuffer(content, dtype, count, file.tell()) if count else np.empty(0, dtype)
+        return flat.reshape(shape, order="F" if by_columns else "C").copy()
+    except (*NONSENSE, EOFError, SyntaxError, TokenError) as error:  # its header is a literal of Python
+        raise ParseError(f"an array that cannot be read: {error}") from None
 
 
 DECODERS: dict[str, Callable[[Any], Any]] = {
@@ -94,7 +109,27 @@ def WebDataset(  # noqa: N802 - as others name it
     the last part of the ending; `decode` may add functions by ending, or be False for bytes. Pickles are never read.
 
     As for other files, `num_parallel_reads` are read at a time, what is damaged is one error, and `index=True` makes
-    samples countable and addressable, by an index that is made once and kept.
+    samples countable and addressable, by an index that is made once and kept in the user's cache folder;
+    `index="beside"` writes it beside the files.
+
+    Args:
+        filenames: Path or URL, a list of these, or a dataset of them.
+        fields: Names of the fields. Default: all of the first sample.
+        decode: Whether to decode fields by their ending; or functions by ending, which are used in addition.
+        compression_type: "GZIP", "ZLIB", "ZSTD", or None for what the file itself says.
+        buffer_size: Number of bytes to read at a time. Default: chosen automatically.
+        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
+            another.
+        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+        on_error: What to do with bad records: "raise", "skip", or an `hr.Quarantine`.
+        missing: "raise" an error for files that cannot be opened, or "skip" them with a warning.
+        index: Whether elements can be found by number: True builds an index if needed, False never uses one, "auto"
+            uses one that exists.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
+
+    Returns:
+        A new dataset.
 
     >>> rows = hr.Dataset.range(3).map(lambda i: {"__key__": f"{i:03d}", "cls": i, "txt": f"number {i}"})
     >>> files = rows.write_webdataset(folder / "train")
@@ -147,10 +182,10 @@ def _decoder(field: str, extra: dict[str, Callable[[Any], Any]]) -> Callable[[An
 
 
 def _first_fields(path: str, form: TarSamples, via: Transport) -> tuple[str, ...]:
-    """The endings of the files of the first sample."""
+    """Return the endings of the files of the first sample."""
     file = open_path(path, via)
     try:
-        view = open_window(file, form.compression, 0, None)
+        view = open_window(file, form.compression, 0, None, max_record_bytes=via.max_record_bytes)
         try:
             while True:
                 view.more()
@@ -168,7 +203,7 @@ def _first_fields(path: str, form: TarSamples, via: Transport) -> tuple[str, ...
 
 
 def _begins(head: bytes) -> bool:
-    """Whether there is a header of a tar file, which has a checksum."""
+    """Return whether there is a header of a tar file, which has a checksum."""
     if len(head) < BLOCK or head[257:262] != b"ustar":
         return False
     return not TarSamples().scan(np.frombuffer(head[:BLOCK], np.uint8), ScanHints(first=True, final=False)).parts

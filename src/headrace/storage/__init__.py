@@ -1,1 +1,4 @@
-"""Rows on disk: Arrow files beside a page of JSON each, whole or not there at all."""
+"""Rows on disk: Arrow files with a page of JSON each, written whole or not at all.
+
+`files.py` is the only place that writes files. It knows blocks and plans, but no operation.
+"""

@@ -1,4 +1,4 @@
-"""Columns as Arrow arrays, so that reading them back copies nothing where the types allow."""
+"""Encode columns as Arrow arrays, so that reading them back copies nothing if the types allow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def encoded(column: Column) -> tuple[pa.Array, Notes]:
-    """The column as an Arrow array, and how to read it."""
+    """Return the column as an Arrow array, and how to read it."""
     return kind_of(column).to_arrow(column)
 
 
 def decoded(array: pa.Array, notes: Notes) -> Column:
-    """The column that was encoded so; raises ValueError, TypeError or KeyError where none was."""
+    """Return the column that was encoded so. Raise ValueError, TypeError or KeyError if none was."""
     return kind_named(notes["kind"]).from_arrow(array, notes)

@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all, pages of JSON that know their own checksum, and who may write.
+"""Files that are written atomically, JSON pages with a checksum, and write locks.
 
-Until a file is whole it is called `.NAME.RANDOM.hrtmp`, in the folder where it will lie, and locked: a lock that
-nobody holds tells that its writer is gone, and the next writer of NAME removes what it left.
+Until a file is complete it is called `.NAME.RANDOM.hrtmp`, in its final directory, and locked. If the lock is free, its
+writer is gone, and the next writer of NAME removes the leftover.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from headrace.storage.locks import HeldLock, lock
 TEMPORARY = ".hrtmp"
 LOCK = "lock"
 MANY_NAMES = 1_000
-SECONDS_BETWEEN_LOOKS = 60.0
-"""A folder of more than so many names is looked through for what killed writers left once in so many seconds."""
-LONGEST_NAME = 200
+CLEANUP_SECONDS = 60.0
+"""How often a directory with more than MANY_NAMES names is searched for leftovers of killed writers."""
+MAX_NAME_LENGTH = 200
 
 HERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-"""How every file of ours is opened, where the system knows it: through no link, and not for other programs."""
+"""The flags for opening our files, if the system supports them: no symbolic links, close on exec."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | HERE
 _OLD = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | HERE
 
 
 class Unfinished:
-    """A file that is being written; `publish` gives it its name, `discard` leaves nothing of it.
+    """A file that is being written; `publish` gives it its final name, `discard` removes it.
 
     Errors of the disk name `path`, or what `called` says, and not the name it has for now.
     """
@@ -51,7 +51,7 @@ class Unfinished:
         self.file: BinaryIO = named_file(self._lock.fileno(), self._called, closes=False)
 
     def publish(self) -> None:
-        """Have all of it on the disk, under its own name."""
+        """Sync all of it to disk, under its final name."""
         self.file.flush()
         with naming(self._called):
             os.fsync(self.file.fileno())
@@ -61,7 +61,7 @@ class Unfinished:
         settle(self.path.parent)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything."""
         self.temporary.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # what could not be written is not wanted any more
             self.file.close()
@@ -70,7 +70,7 @@ class Unfinished:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which gets its name once it is complete and on the disk."""
+    """Yield a file to write to, which gets its name once it is complete and on the disk."""
     unfinished = Unfinished(path)
     try:
         yield unfinished.file
@@ -82,7 +82,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def naming(called: str | Path) -> Iterator[None]:
-    """Have errors of the system say which file they are about: those of open descriptors do not by themselves."""
+    """Name the file in errors of the system: those of open descriptors do not by themselves."""
     try:
         yield
     except OSError as error:
@@ -92,7 +92,7 @@ def naming(called: str | Path) -> Iterator[None]:
 
 
 class _NamedFile(io.FileIO):
-    """A file whose errors say which it is: those of writing do not by themselves."""
+    """A file whose errors name it: write errors do not by themselves."""
 
     def __init__(self, descriptor: int, called: str, *, closes: bool) -> None:
         super().__init__(descriptor, "wb", closefd=closes)
@@ -104,24 +104,24 @@ class _NamedFile(io.FileIO):
 
 
 def named_file(descriptor: int, called: str, *, closes: bool = True) -> BinaryIO:
-    """The file of a descriptor, which it `closes`, to be written to; its errors name what it is `called`."""
+    """Return the file of a descriptor, which it `closes`, to be written to; its errors name what it is `called`."""
     return io.BufferedWriter(_NamedFile(descriptor, called, closes=closes))
 
 
 def temporary_name(path: Path) -> Path:
-    """A name for what will be `path`, which nobody can foresee."""
+    """Return an unpredictable temporary name for `path`."""
     return path.parent / f"{hidden_prefix(path.name)}.{secrets.token_hex(8)}{TEMPORARY}"
 
 
 def hidden_prefix(name: str) -> str:
-    """What names that hide from patterns begin with, for something that will be called `name`."""
-    if len(os.fsencode(name)) > LONGEST_NAME:
+    """Return what names that hide from patterns begin with, for something that will be called `name`."""
+    if len(os.fsencode(name)) > MAX_NAME_LENGTH:
         name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
     return f".{name}"
 
 
 def exclusive(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Path, HeldLock]:
-    """Something new under a name of its own; its name and its lock."""
+    """Create something new under an unused name. Return its name and its lock."""
     while True:
         path = name()
         try:
@@ -137,12 +137,12 @@ def exclusive(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Pa
 
 
 def new_file(path: Path) -> int:
-    """The descriptor of a file that was not there, to be written to."""
+    """Return the descriptor of a file that was not there, to be written to."""
     return os.open(path, _NEW, 0o666)
 
 
 def new_folder(path: Path) -> int:
-    """Make a folder; returns the descriptor of the file in it whose lock tells that its writer lives."""
+    """Make a directory. Return the descriptor of the file in it whose lock shows that its writer lives."""
     path.mkdir()
     return new_file(path / LOCK)
 
@@ -163,9 +163,9 @@ def clear_stale(folder: Path, name: str | None = None) -> None:
                 if entry.name.startswith(stem) and entry.name.endswith(TEMPORARY):
                     found.append(Path(entry.path))
     except OSError:
-        return  # who writes there is told so, if that cannot be done either
+        return  # if that fails too, the writer gets the error
     if count > MANY_NAMES:
-        _looked[folder] = time.monotonic() + SECONDS_BETWEEN_LOOKS
+        _looked[folder] = time.monotonic() + CLEANUP_SECONDS
     for path in found:
         remove_stale(path)
 
@@ -176,8 +176,8 @@ def remove_stale(path: Path) -> None:
     try:
         descriptor = os.open(path / LOCK if folder else path, _OLD)
     except FileNotFoundError:
-        if folder:  # whoever made it was stopped before its lock was there, or will make another
-            shutil.rmtree(path, ignore_errors=True)
+        if folder:  # its writer was stopped before the lock was there, or will make another
+            _remove_without_lock(path)
         return
     except OSError:  # not ours to touch
         return
@@ -188,8 +188,20 @@ def remove_stale(path: Path) -> None:
         os.close(descriptor)
 
 
+def _remove_without_lock(folder: Path) -> None:
+    """Remove a folder that had no lock, unless its writer makes the lock at this moment.
+
+    The lock is the first file in it. So an empty folder is removed in one step, which fails once the lock is there.
+    """
+    try:
+        folder.rmdir()
+    except OSError:
+        if not (folder / LOCK).exists():  # what is left of one that was being removed
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def settle(directory: Path) -> None:
-    """Have the names in a directory outlive a loss of power."""
+    """Sync the names in a directory to disk."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         with naming(directory):
@@ -199,9 +211,9 @@ def settle(directory: Path) -> None:
 
 
 def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
-    """A lock that has this process alone write to a directory until it is released; None if another does.
+    """Return a lock that lets only this process write to a directory until it is released; None if another has it.
 
-    It is made, and without `parents` only where the folder that it is to lie in is there.
+    The directory is created; without `parents` only if its parent exists.
     """
     directory.mkdir(parents=parents, exist_ok=True)
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | HERE, 0o666)
@@ -215,7 +227,7 @@ def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
 
 
 def await_writer(directory: Path) -> None:
-    """Return when nobody writes to a directory; raises FileNotFoundError where nobody ever has."""
+    """Wait until no process writes to a directory. Raise FileNotFoundError if none ever has."""
     descriptor = os.open(directory / LOCK, os.O_RDONLY | HERE)
     try:
         lock(descriptor, wait=True, shared=True)
@@ -230,7 +242,7 @@ def write_page(path: Path, content: dict[str, Any]) -> None:
 
 
 def seal_page(page: bytes) -> bytes:
-    """A page with its checksum."""
+    """Return a page with its checksum."""
     return b'{"crc":%d,"page":%s}\n' % (zlib.crc32(page), page)
 
 

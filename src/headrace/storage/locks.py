@@ -1,4 +1,4 @@
-"""Locks of the operating system: they are gone with the process that held them, however it ended."""
+"""Locks of the operating system, which are released when their process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ except ModuleNotFoundError:  # Windows
 
 
 def lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> bool | None:
-    """Lock an open file until it is closed; False if another has it, None where the file system knows no locks."""
+    """Lock an open file until it is closed.
+
+    Return False if another process has it, None if the file system has no locks.
+    """
     if fcntl is None:
         raise StorageError("files of rows are written and waited for on Linux and macOS only: the system has no flock")
     try:

@@ -1,8 +1,7 @@
-"""One part: an Arrow file of some thousand rows, and a page that says what is in it and what it should look like.
+"""One part: an Arrow file of some thousand rows, and a page that describes and verifies it.
 
-The page comes last, so a part without one was never finished. Checksums cover every byte, a batch of rows at a time,
-and are compared before the rows are given out. A page that says something else than the file holds is refused, whoever
-wrote it.
+The page is written last, so a part without one is incomplete. Checksums cover every byte, one batch of rows at a time,
+and are verified before the rows are returned. A page that contradicts the file is rejected.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.block import Block, Failure, Ids, Item, source_ids
 from headrace.columns import Indices, Notes
+from headrace.columns.block import Block, Failure, Ids, Item, source_ids
 from headrace.errors import NONSENSE, ElementError, StorageError
 from headrace.storage.columns import decoded
 from headrace.storage.files import read_page
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
 
 PAGE = ".json"
 DATA = ".arrow"
-KEPT_BATCHES = 2
-"""So many batches are kept: where one ends, threads that read on are in two of them."""
-MOST_EMPTY_ROWS = 1 << 26
-"""So many elements without components at most are one item: nothing else says whether there are."""
+MAX_CACHED_BATCHES = 2
+"""How many batches are cached: near the end of one, reading threads are in two of them."""
+MAX_EMPTY_ROWS = 1 << 26
+"""The most elements without components in one item: nothing else verifies their number."""
 
 
 def checksum(data: pa.Buffer | memoryview) -> int:
@@ -95,12 +94,17 @@ class StoredPart:
         return any("error" in item for item in self._items)
 
     @property
+    def has_elements(self) -> bool:
+        """Whether not all of its rows are failures."""
+        return self._batches[-1] > 0
+
+    @property
     def rows(self) -> int:
-        """Notes many rows there are, failures included."""
+        """Return how many rows there are, failures included."""
         return self._starts[-1]
 
     def pull(self, offset: int, want: int) -> Item:
-        """Rows from the part's row `offset` on, at most `want`, at least one."""
+        """Return rows from the part's row `offset` on, at most `want`, at least one."""
         index = bisect_right(self._starts, offset) - 1
         item = self._item(index)
         first = offset - self._starts[index]
@@ -112,29 +116,35 @@ class StoredPart:
         return self._starts[:-1]
 
     def take(self, batch: int, rows: Indices) -> Block:
-        """Rows of one batch, by their numbers in it. What is read in pieces is checked once."""
+        """Return rows of one batch, by their numbers in it. What is read in pieces is checked once."""
         item = self._item(batch, again=False)
         if isinstance(item, Failure):
             raise item.error.copy()
         return item.take(rows)
 
-    def column(self, number: int) -> NDArray[Any]:
-        """All rows of one component, which is an integer."""
-        blocks = [b for b in (self._read(i) for i in range(len(self._items))) if isinstance(b, Block)]
-        columns = [np.asarray(b.columns[number]) for b in blocks]
-        if any(column.ndim != 1 or column.dtype.kind not in "iu" for column in columns):
-            raise StorageError(f"{self.path} is damaged: the numbers of shards are no numbers")
-        return np.concatenate(columns)
+    def column(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return all rows of one component, which is an integer, and which of them are not failures."""
+        values, made = np.zeros(self.rows, np.int64), np.zeros(self.rows, np.bool_)
+        for start, index in zip(self._starts, range(len(self._items)), strict=False):
+            item = self._read(index)
+            if isinstance(item, Failure):
+                continue
+            column = np.asarray(item.columns[number])
+            if column.ndim != 1 or column.dtype.kind not in "iu":
+                raise StorageError(f"{self.path} is damaged: the numbers of shards are no numbers")
+            values[start : start + item.rows] = column
+            made[start : start + item.rows] = True
+        return values, made
 
     def _item(self, index: int, *, again: bool = True) -> Item:
-        """A batch, checked `again` where it has been before. The last ones are kept."""
+        """Return a batch, verified `again` if it was before. The last ones are cached."""
         found = self._find(index)
         if found is None:
             with self._reading:  # several threads that read on from one batch to the next read that once
                 found = self._find(index)
                 if found is None:
                     found = self._read(index, again=again)
-                    self._kept = ((index, found), *self._kept[: KEPT_BATCHES - 1])
+                    self._kept = ((index, found), *self._kept[: MAX_CACHED_BATCHES - 1])
         self._check_size()
         return found
 
@@ -155,9 +165,9 @@ class StoredPart:
         try:
             batch = self._reader.get_batch(number)
             if fresh:
-                batch.validate(full=True)  # that what it says of itself lies in it: the checksum is whoever's wrote it
+                batch.validate(full=True)  # check its internal offsets: the checksum only shows what was written
             if batch.num_rows != entry["rows"]:
-                raise ValueError(f"{batch.num_rows} rows where the page says {entry['rows']}")
+                raise ValueError(f"{batch.num_rows} rows, but the page says {entry['rows']}")
             columns = batch.columns
             made = [decoded(array, how) for array, how in zip(columns, self._how, strict=False)]
             block = Block(
@@ -221,7 +231,7 @@ class StoredPart:
             raise StorageError(f"{self.path} is damaged between bytes {begin} and {end}: the checksum does not match")
 
     def _check_size(self) -> None:
-        """What is not there any more is zeros in the memory that rows share with the file."""
+        """Raise if the file has shrunk: its mapping then reads as zeros."""
         if "_map" in self.__dict__ and not self._map.intact:
             raise StorageError(f"{self.path} has become shorter since it was opened")
 
@@ -230,7 +240,7 @@ class StoredPart:
 
 
 _OPENED = {"_kept", "_reading", "_map", "_reader"}
-"""What a part has only in the process that reads it."""
+"""Attributes that a part has only in the process that reads it."""
 _all_parts: weakref.WeakSet[StoredPart] = weakref.WeakSet()
 
 
@@ -245,7 +255,7 @@ _ID_COLUMN: Notes = {"kind": "dense", "dtype": "<u8", "shape": [2]}
 
 
 def _nonsense() -> tuple[type[BaseException], ...]:
-    """What may happen where a file holds something else than it should."""
+    """Return the exceptions that a file with wrong contents may raise."""
     import pyarrow as pa
 
     return *NONSENSE, MemoryError, OSError, pa.ArrowException
@@ -275,7 +285,7 @@ def _checked_item(item: Any) -> dict[str, Any]:
 
 
 def _empty_rows(rows: int) -> int:
-    if rows > MOST_EMPTY_ROWS:
+    if rows > MAX_EMPTY_ROWS:
         raise StorageError(f"{rows} elements without components cannot be")
     return rows
 

@@ -1,4 +1,4 @@
-"""Which pipeline made stored rows: its operations, parameters, functions and data, and the seeds it drew."""
+"""The identity of the pipeline that made stored rows: its operations, parameters, functions, data and seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.execute.changes import described_nodes
 from headrace.execute.state import description, drawn_seeds, with_seeds
 from headrace.identity.digests import PYTHON, digest_difference
 from headrace.identity.looker import Looker
-from headrace.plan.capabilities import HoldsFiles, contents_of, file_names_of, files_gone
+from headrace.plan.capabilities import HoldsFiles, contents_of, file_names_of, files_gone, provides
 from headrace.plan.node import Node, walk
 from headrace.storage.structures import kinds
 
@@ -24,7 +24,7 @@ class Maker:
 
     @cached_property
     def page(self) -> dict[str, Any]:
-        """What tells this plan from others, as JSON holds it."""
+        """Return the identity of this plan, as JSON values."""
         return {
             "operations": description(self.plan),
             "names": {
@@ -36,7 +36,7 @@ class Maker:
         }
 
     def _digest(self, node: Node) -> str:
-        files = node.files_held() if isinstance(node, HoldsFiles) else None
+        files = node.files_held() if provides(node, HoldsFiles) else None
         contents = contents_of(node) if files is None else (*contents_of(node), files)
         return str(self._looker.digest(contents)) if contents else "-"
 
@@ -48,7 +48,7 @@ class Maker:
         return self._looker.types.union(*(kinds(structure) for structure in structures if structure is not None))
 
     def differs(self, page: dict[str, Any]) -> str | None:
-        """Why the rows of another plan are not those of this one, None if they are.
+        """Return why the rows of another plan are not those of this one, None if they are.
 
         Files that are not there any more are taken for what they were, if they are called as they were.
         """
@@ -75,7 +75,7 @@ class Maker:
         return any(files_gone(node) for node in walk(self.plan))
 
     def with_stored_seeds(self, page: dict[str, Any]) -> Node:
-        """The plan with the seeds that the stored rows were drawn with."""
+        """Return the plan with the seeds that the stored rows were drawn with."""
         return with_seeds(self.plan, page["seeds"])
 
     @property

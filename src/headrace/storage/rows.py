@@ -1,4 +1,4 @@
-"""Rows kept from one pass for the next: in memory, or in memory until they are many enough for a file."""
+"""Rows kept from one pass for the next: in memory, or in memory until they fill a file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace.block import Block, Item, concat
 from headrace.columns import owned
+from headrace.columns.block import Block, Item, concat
 from headrace.errors import StorageError
 from headrace.plan.marks import Marked, SavedMark, from_json, to_json
 from headrace.plan.node import Node
@@ -31,7 +31,7 @@ PART_BYTES = 32 << 20
 class Kept(NamedTuple):
     """The first `blocks` items with the numbers of their first rows; the last `loose` of them are still small.
 
-    `mark` is where the input goes on after the last row.
+    `mark` is where the input continues after the last row.
     """
 
     items: list[Item]
@@ -45,9 +45,9 @@ class Kept(NamedTuple):
 
 
 class KeptRows:
-    """Items in the order they were read. `lock` is held while somebody reads on.
+    """Items in the order they were read. A reader that reads on holds `lock`.
 
-    What is kept changes by one assignment: passes read without the lock, and an interrupt may come upon any line.
+    The state changes by one assignment: passes read without the lock, and an interrupt may hit any line.
     """
 
     def __init__(self, sealed_bytes: int = SEALED_BYTES, sealed_rows: int = SEALED_ROWS) -> None:
@@ -61,7 +61,7 @@ class KeptRows:
 
     @property
     def count(self) -> int:
-        """How many rows are kept."""
+        """Return how many rows are kept."""
         return self._kept.rows
 
     @property
@@ -71,17 +71,17 @@ class KeptRows:
 
     @property
     def mark(self) -> Marked | None:
-        """Where the input goes on after the last row."""
+        """Return where the input continues after the last row."""
         return self._kept.mark
 
     @property
     def stored(self) -> tuple[int, Marked | None]:
-        """How many rows are kept for good, and where the input goes on after them."""
+        """Return how many rows are stored permanently, and where the input continues after them."""
         kept = self._kept
         return kept.rows, kept.mark
 
     def plan(self, node: Node) -> Node:
-        """The plan whose rows these are: the one that is to be read on."""
+        """Return the plan whose rows these are: the one to continue."""
         return node
 
     def begin(self, writer: object) -> bool:  # noqa: ARG002
@@ -92,7 +92,7 @@ class KeptRows:
         """Note that `writer` adds no more, if it ever did."""
 
     def add(self, item: Item, mark: Marked | None = None) -> None:
-        """Keep an item; `mark` is where the input goes on after it."""
+        """Keep an item; `mark` is where the input continues after it."""
         kept = self._kept
         items, starts = kept.items, kept.starts
         del items[kept.blocks :], starts[kept.blocks :]  # of a call that was interrupted
@@ -112,7 +112,7 @@ class KeptRows:
             self._seal()
 
     def _seal(self) -> None:
-        """Join the small blocks at the end into large ones, so that they are replayed as such."""
+        """Join the small blocks at the end into large ones, which are replayed as such."""
         kept = self._kept
         sealed = kept.blocks - kept.loose
         items, starts = kept.items[:sealed], kept.starts[:sealed]
@@ -124,7 +124,7 @@ class KeptRows:
         self._kept = kept._replace(items=items, starts=starts, blocks=len(items), loose=0, loose_bytes=0)
 
     def items(self) -> list[Item]:
-        """All that is kept, in large blocks."""
+        """Return everything in large blocks."""
         if self._kept.loose:
             self._seal()
         return self._kept.items
@@ -135,7 +135,7 @@ class KeptRows:
         self.complete = True
 
     def pull(self, start: int, want: int) -> Item | None:
-        """Rows from `start` on, at most `want`, at least one; None if they have not been read."""
+        """Return rows from `start` on, at most `want`, at least one; None if they have not been read."""
         kept = self._kept
         if start >= kept.rows:
             return None
@@ -149,12 +149,12 @@ class KeptRows:
 
 
 def saved_mark(notes: Any) -> Marked | None:
-    """Where the input goes on, as a part of a shelf notes it."""
+    """Return where the input continues, as noted in a part of a shelf."""
     return None if notes is None else SavedMark(from_json(notes))
 
 
 class StoredRows:
-    """Rows on a shelf, and behind them those that are still to be written."""
+    """Rows on a shelf, and after them those that are still to be written."""
 
     def __init__(self, path: Path, maker: Maker, types: Types, compression: str | None = None) -> None:
         self.lock = threading.Lock()
@@ -185,23 +185,23 @@ class StoredRows:
 
     @property
     def count(self) -> int:
-        """How many rows can be served."""
+        """Return how many rows are available."""
         parts, _, fresh = self._stored
         return (parts[-1].start + parts[-1].rows if parts else 0) + fresh.count
 
     @property
     def mark(self) -> Marked | None:
-        """Where the input goes on after the last row."""
+        """Return where the input continues after the last row."""
         parts, _, fresh = self._stored
         return fresh.mark if fresh.count else saved_mark(parts[-1].notes) if parts else None
 
     @property
     def stored(self) -> tuple[int, Marked | None]:
-        """How many rows are on the shelf, and where the input goes on after them."""
+        """Return how many rows are on the shelf, and where the input continues after them."""
         return self._shelf.rows, saved_mark(self._shelf.notes)
 
     def plan(self, node: Node) -> Node:
-        """The plan with the seeds that the first of these rows were drawn with."""
+        """Return the plan with the seeds that the first of these rows were drawn with."""
         header = self._shelf.header
         return node if header is None else self._maker.with_stored_seeds(header["maker"])
 
@@ -244,7 +244,7 @@ class StoredRows:
             self._writers.discard(writer)
 
     def add(self, item: Item, mark: Marked | None = None) -> None:
-        """Keep an item; `mark` is where the input goes on after it."""
+        """Keep an item; `mark` is where the input continues after it."""
         if isinstance(item, Block) and item.structure not in self._admitted:
             self._shelf.types.check(item.structure)
             self._admitted.add(item.structure)
@@ -261,7 +261,7 @@ class StoredRows:
             self._attempt(self._shelf.finish)
 
     def _settle(self) -> None:
-        """Have no rows that are on the shelf wait to be written, which an interrupt may leave."""
+        """Drop pending rows that are on the shelf already, which an interrupt may leave."""
         if self._stored[0] is not self._shelf.parts:
             self._show()
 
@@ -285,7 +285,7 @@ class StoredRows:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        """A full disk does not stop a pass: it goes on without storing."""
+        """Continue the pass without storing, for example if the disk is full."""
         self.writable = False
         log.warning(
             "%s cannot be written (%s): %d rows are stored, the rest is read from the input until there is room",
@@ -293,7 +293,7 @@ class StoredRows:
         )  # fmt: skip
 
     def pull(self, start: int, want: int) -> Item | None:
-        """Rows from `start` on, at most `want`, at least one; None if they are not here."""
+        """Return rows from `start` on, at most `want`, at least one; None if they are not here."""
         parts, starts, fresh = self._stored
         index = bisect_right(starts, start) - 1
         end = parts[-1].start + parts[-1].rows if parts else 0
@@ -305,19 +305,19 @@ class StoredRows:
             raise StorageError(f"{error}. Delete {self._shelf.path} to have it made again") from error
 
     def after_fork(self) -> None:
-        """In the child of a fork: it is the parent who writes."""
+        """Stop writing in a forked child: the parent writes."""
         self.lock = threading.Lock()
         self._writers = weakref.WeakSet()
         self._shelf.after_fork()
 
 
 def unwritten() -> KeptRows:
-    """Room for rows that will be a part: in large batches, since a block never goes beyond one."""
+    """Return a buffer for rows that will be a part: in large batches, because a block never spans two."""
     return KeptRows(BATCH_BYTES, BATCH_ROWS)
 
 
 def in_parts(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """As many items at a time as make a part, in large blocks."""
+    """Yield as many items at a time as make a part, in large blocks."""
     fresh = unwritten()
     for item in items:
         fresh.add(item)
@@ -340,7 +340,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _own(item: Item) -> Item:
-    """A copy that nobody else can write to, where the item shares memory."""
+    """Return a private copy if the item shares memory."""
     if not isinstance(item, Block):
         return item
     return Block(item.structure, [owned(c) for c in item.columns], item.rows, None, item.ids)

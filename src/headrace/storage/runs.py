@@ -1,4 +1,4 @@
-"""Notes rows become parts: runs of those that are stored in the same way, each an Arrow file and a page."""
+"""Store rows as parts: runs of rows with one storage layout, each an Arrow file and a page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Ids, Item, source_ids
 from headrace.columns import Notes
+from headrace.columns.block import Block, Failure, Ids, Item, source_ids
 from headrace.errors import ElementError, StorageError
 from headrace.storage.columns import encoded
 from headrace.storage.files import whole_file, write_page
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Run:
-    """Rows that are stored in the same way, and so go into one file; failures go anywhere."""
+    """Rows with one storage layout, which go into one file; failures go anywhere."""
 
     schema: pa.Schema | None = None
     structure: Any = None
@@ -31,7 +31,7 @@ class _Run:
     entries: list[tuple[Item, list[pa.Array]]] = field(default_factory=list)
 
     def takes(self, schema: pa.Schema, structure: Any, how: list[Notes]) -> bool:
-        """Whether such rows fit in; the first ones decide."""
+        """Return whether such rows fit in; the first ones decide."""
         if self.schema is None:
             self.schema, self.structure, self.how = schema, structure, how
         return bool(self.schema.equals(schema)) and (self.structure, self.how) == (structure, how)
@@ -40,7 +40,7 @@ class _Run:
 def write_parts(
     directory: Path, start: int, items: Iterable[Item], types: Types, *, compression: str | None, notes: Any
 ) -> list[StoredPart]:
-    """Write rows from number `start` on: one part, or several where their columns differ in kind.
+    """Write rows from number `start` on: one part, or several if their columns differ in kind.
 
     `notes`, whatever JSON can hold, go to the page of the last.
     """
@@ -110,7 +110,7 @@ def _write(path: Path, run: _Run, compression: str | None, notes: Any) -> None:
 
 
 def _run_of_ids(ids: Ids | None) -> list[int] | None:
-    """The first of ids that count up on one path, None for others."""
+    """Return the first of ids that count up on one path, None for others."""
     if ids is None or not ids.size:
         return None
     path, first = ids[0].tolist()

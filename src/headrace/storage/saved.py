@@ -1,4 +1,4 @@
-"""Where `save` puts what: generations of rows, and one page that names the current one."""
+"""The layout of `save`: generations of rows, and one page that names the current one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GENERATION = "rows-"
 
 @contextlib.contextmanager
 def generation(path: Path) -> Iterator[Path]:
-    """A directory for new rows. It is removed unless they are published; so is what a killed writer left."""
+    """Yield a directory for new rows. It is removed unless they are published; so is what a killed writer left."""
     try:
         lock = lock_directory(path)
     except OSError as error:
@@ -46,12 +46,12 @@ def generation(path: Path) -> Iterator[Path]:
 
 
 def publish(path: Path, current: Path, **facts: Any) -> None:
-    """Have `path` mean these rows from now on."""
+    """Make `path` refer to these rows from now on."""
     write_page(path / SAVED, {"version": VERSION, "current": current.name, **facts})
 
 
 class SavedElements(NamedTuple):
-    """What was saved: the parts, what their elements look like, and whether each is a pair with its shard's number."""
+    """What was saved: the parts, the spec of their elements, and whether each is a pair with its shard's number."""
 
     parts: list[StoredPart]
     spec: Spec
@@ -59,7 +59,7 @@ class SavedElements(NamedTuple):
 
 
 def read_saved(path: Path, types: Types) -> SavedElements:
-    """What `path` holds; raises StorageError where that is nothing, or nothing sensible."""
+    """Read what `path` holds. Raise StorageError if it holds nothing, or nothing valid."""
     page = _page(path)
     shelf = Shelf(path / page["current"], types)
     if not shelf.complete:
@@ -82,7 +82,7 @@ def _check(part: StoredPart, spec: Spec, *, sharded: bool) -> None:
     else:
         fine = True
     if not fine or part.failures or (spec.structure is not None and spec.structure != structure):
-        raise StorageError(f"{part.path} has elements {part.layout.structure} where {spec} were saved")
+        raise StorageError(f"{part.path} has elements {part.layout.structure} but {spec} were saved")
 
 
 def _page(path: Path) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _page(path: Path) -> dict[str, Any]:
 def _tidy(path: Path) -> None:
     try:
         current = _page(path)["current"] if (path / SAVED).exists() else None
-    except StorageError:  # nobody can tell which rows count: they stay, until there is a page that does
+    except StorageError:  # it is unknown which rows count: they stay, until there is a valid page
         return
     for found in path.iterdir():
         if found.name.startswith(GENERATION) and found.name != current:

@@ -1,12 +1,12 @@
 """A shelf: a directory of parts that together are the rows of one plan, from the first on.
 
-    headrace.json       who made it: the plan, the seeds it drew
+    headrace.json       its origin: the plan, the seeds it drew
     000000000000.arrow  a part, named after its first row
-    000000000000.json   what is in it, and where the plan goes on after it
+    000000000000.json   what is in it, and where the plan continues after it
     complete.json       there are no more rows than these
 
-Every file appears whole or not at all, so a kill leaves fewer parts, never half of one. Who writes holds a lock of the
-operating system, which lets go when its process dies.
+Every file appears complete or not at all, so a kill leaves fewer parts, never half of one. The writer holds a lock of
+the operating system, which is released when its process dies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from headrace.block import Item
+from headrace.columns.block import Item
 from headrace.errors import NONSENSE, StorageError
 from headrace.storage.files import TEMPORARY, lock_directory, read_page, write_page
 from headrace.storage.locks import HeldLock
@@ -32,7 +32,7 @@ log = logging.getLogger("headrace.storage")
 
 
 def plan_folder(folder: Path, maker: Maker) -> Path:
-    """Where in a folder the rows of this plan lie; if its files are gone, those that were made of them count."""
+    """Return the directory of this plan's rows; if its input files are gone, that of the rows made from them."""
     own = folder / maker.digest
     if own.exists() or not folder.is_dir() or not maker.sources_gone:
         return own
@@ -42,12 +42,12 @@ def plan_folder(folder: Path, maker: Maker) -> Path:
                 if maker.differs(read_page(other / HEADER)["maker"]) is None:
                     return other
             except (StorageError, *NONSENSE):
-                continue  # it is of another plan, or of nobody's
+                continue  # it belongs to another plan, or to none
     return own
 
 
 class Shelf:
-    """What lies in one directory, read when it is made and by `refresh`."""
+    """The contents of one directory, read at construction and by `refresh`."""
 
     def __init__(self, path: Path, types: Types, maker: Maker | None = None) -> None:
         self.path = path
@@ -61,7 +61,7 @@ class Shelf:
 
     @property
     def rows(self) -> int:
-        """How many rows are there."""
+        """Return how many rows are there."""
         return self.parts[-1].start + self.parts[-1].rows if self.parts else 0
 
     @property
@@ -122,7 +122,7 @@ class Shelf:
             raise StorageError(f"{error}. Delete {self.path} to have it made again") from error
 
     def _chain(self) -> list[StoredPart]:
-        """The parts of an unfinished shelf, as far as they are whole and follow one another."""
+        """Return the parts of an unfinished shelf, as far as they are whole and follow one another."""
         chain: list[StoredPart] = []
         start = 0
         while (self.path / f"{start:012}{PAGE}").exists():
@@ -135,7 +135,9 @@ class Shelf:
         return chain
 
     def acquire(self, *, parents: bool = True) -> bool:
-        """Become the one who writes; False if somebody else is. Without `parents` no folder is made but its own."""
+        """Become the writer. Return False if another process is. Without `parents` only its own directory
+        is created.
+        """
         self._lock = self._lock or lock_directory(self.path, parents=parents)
         if self._lock is None:
             return False
@@ -153,7 +155,7 @@ class Shelf:
         return True
 
     def _tidy(self) -> None:
-        """Remove what a killed writer left behind: files under temporary names, data without a page, broken chains."""
+        """Remove leftovers of a killed writer: temporary files, data without a page, broken chains."""
         known = {p.path.stem for p in self.parts}
         for path in self.path.iterdir():
             orphan = path.suffix in (DATA, PAGE) and path.stem.isdigit() and path.stem not in known
@@ -161,7 +163,7 @@ class Shelf:
                 path.unlink(missing_ok=True)
 
     def add(self, items: Iterable[Item], compression: str | None, notes: Any) -> None:
-        """Put rows behind the others."""
+        """Append rows."""
         made = write_parts(self.path, self.rows, items, self.types, compression=compression, notes=notes)
         self.parts = [*self.parts, *made]
 
@@ -177,7 +179,7 @@ class Shelf:
             self._lock = None
 
     def after_fork(self) -> None:
-        """In the child of a fork: it is the parent who writes, and who holds the lock of the file open in both."""
+        """Stop writing in a forked child: the parent writes, and holds the lock of the file open in both."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

@@ -1,7 +1,7 @@
-"""Structures and specs as JSON, and which classes may be made of what a file says.
+"""Structures and specs as JSON, and which classes a file may refer to.
 
-A file may name a class, but nothing is looked for because a file names it: no module is imported, and no constructor
-runs that the program itself has not named.
+A file may name a class, but that has no effect by itself: no module is imported, and no constructor runs that the
+program has not listed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ _KINDS: dict[str, type] = {"tuple": tuple, "dict": dict}
 
 
 class Types:
-    """The classes that elements may be of, beside tuples and dicts.
+    """The classes that elements may have, besides tuples and dicts.
 
-    Elements of others are refused, or, where `plainly`, come as the tuples and dicts they are like; `unknown` are the
-    names of those.
+    Elements of others are rejected, or, with `plainly`, become tuples and dicts; `unknown` are the names of those.
     """
 
     def __init__(self, known: Iterable[type] = (), *, plainly: bool = False) -> None:
@@ -31,7 +30,7 @@ class Types:
         self.unknown: set[str] = set()
 
     def check(self, structure: Structure) -> None:
-        """Refuse elements that nobody could read again."""
+        """Raise for elements that could not be read again."""
         for kind in kinds(structure):
             if not self._plainly and self._known.get(type_name(kind)) is not kind:
                 raise StorageError(
@@ -40,7 +39,7 @@ class Types:
                 )
 
     def find(self, name: str, form: str, keys: list[Any]) -> type:
-        """The class that a file names."""
+        """Return the class that a file names."""
         kind = self._known.get(name)
         if kind is None:
             if not self._plainly:
@@ -57,12 +56,12 @@ class Types:
 
 
 def type_name(kind: type) -> str:
-    """How files name a class."""
+    """Return how files name a class."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def kinds(structure: Structure) -> Iterator[type]:
-    """The classes in a structure, beside tuples and dicts."""
+    """Yield the classes in a structure, beside tuples and dicts."""
     if structure.kind not in (None, type(None), tuple, dict):
         yield structure.kind
     for child in structure.children:
@@ -74,7 +73,7 @@ def _form(kind: type) -> str:
 
 
 def plain_structure(structure: Structure) -> Any:
-    """The structure as JSON holds it."""
+    """Return the structure as JSON values."""
     kind = structure.kind
     if kind is None:
         return "leaf"
@@ -94,7 +93,7 @@ class StoredLayout(NamedTuple):
 
 
 def structure_of(plain: Any, types: Types) -> StoredLayout:
-    """The structure that JSON held; raises StorageError where it held none."""
+    """Return the structure in a JSON value. Raise StorageError if it holds none."""
     before = len(types.unknown)
     try:
         made = _structure(plain, types)
@@ -106,7 +105,7 @@ def structure_of(plain: Any, types: Types) -> StoredLayout:
 
 
 def _in_order(structure: Structure, first: int) -> tuple[Structure, list[int]]:
-    """With the components of dicts in the order of keys; and the numbers that its leaves had, from `first` on."""
+    """Return the structure with dicts in the order of keys, and the numbers that its leaves had, from `first` on."""
     parts = []
     for child in structure.children:
         parts.append(_in_order(child, first))
@@ -149,7 +148,7 @@ def _structure(plain: Any, types: Types) -> Structure:
 
 
 def plain_spec(spec: Spec) -> Any:
-    """The spec as JSON holds it."""
+    """Return the spec as JSON values."""
     if spec.structure is None:
         return None
     if any(isinstance(s, DatasetSpec) for s in spec.leaves):
@@ -159,7 +158,7 @@ def plain_spec(spec: Spec) -> Any:
 
 
 def stored_spec(plain: Any, types: Types) -> Spec:
-    """The spec that JSON held; raises StorageError where it held none."""
+    """Return the spec in a JSON value. Raise StorageError if it holds none."""
     if plain is None:
         return Spec.UNKNOWN
     try:

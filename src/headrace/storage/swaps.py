@@ -1,8 +1,8 @@
-"""Sets of files `train-00000-of-00080.tfrecord` that take the place of others, all of them or none.
+"""Sets of files `train-00000-of-00080.tfrecord` that replace others, all of them or none.
 
-New files lie in a folder of their own, `.train.tfrecord.RANDOM.hrtmp`. From the moment it is renamed to
-`.train.tfrecord.hrswap` they count: the files that they replace are removed and they are moved to their places. Who
-comes by after a kill, reader or writer, finishes that.
+New files are written to a separate directory, `.train.tfrecord.RANDOM.hrtmp`. Once it is renamed to
+`.train.tfrecord.hrswap` they count: the old files are removed and the new ones moved in. After a kill, the next reader
+or writer finishes that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NUMBERS = r"-\d{5,}-of-\d{5,}"
 
 
 class NewFiles:
-    """A folder for files of one kind, named STEM, numbers, SUFFIX: `publish` has them count, `discard` removes them."""
+    """A directory for files named STEM, numbers, SUFFIX: `publish` makes them count, `discard` removes them."""
 
     def __init__(self, folder: Path, stem: str, suffix: str) -> None:
         self._folder = folder
@@ -52,11 +52,11 @@ class NewFiles:
         self.place, self._lock = exclusive(lambda: temporary_name(self._name), new_folder)
 
     def there(self) -> list[Path]:
-        """The files of this kind that count now."""
+        """Return the files of this kind that count now."""
         return sorted(_belonging(self._folder, self._stem, self._suffix))
 
     def publish(self, names: list[str]) -> None:
-        """Have the files of these names, which lie in `place` and are on the disk, replace all that are there."""
+        """Replace all existing files by the files of these names, which are in `place` and synced to disk."""
         files = {name: (self.place / name).stat().st_size for name in names}
         write_page(self.place / LIST, {"stem": self._stem, "suffix": self._suffix, "files": files})
         while not self._counts:
@@ -65,7 +65,7 @@ class NewFiles:
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-                finish_swap(self._swap)  # of another writer, who came first
+                finish_swap(self._swap)  # of another writer, which came first
             else:
                 self._counts = True
         settle(self._folder)
@@ -79,11 +79,11 @@ class NewFiles:
             _finish(self._swap)
         else:
             self._withdraw()
-        self._lock.release()  # last: after an interrupt, who closes again goes on
+        self._lock.release()  # last: after an interrupt, a second call of close continues
 
     def _withdraw(self) -> None:
-        """Remove the folder, though workers who were told where it is may still be writing there."""
-        with suppress(OSError):  # from here on nobody finds it to put more into it
+        """Remove the directory, although workers that know it may still be writing there."""
+        with suppress(OSError):  # from here on no worker finds it to write more
             self.place = self.place.rename(temporary_name(self._name))
         for _ in range(2):  # a file that was being made while the others were listed is found the second time
             shutil.rmtree(self.place, ignore_errors=True)
@@ -101,13 +101,13 @@ def finish_swaps(names: Iterable[str]) -> None:
 
 
 def finish_swaps_near(pattern: str) -> None:
-    """Before files are looked for: finish what killed writers began where the pattern looks."""
+    """Finish the swaps of killed writers in the directories of a pattern, before files are listed."""
     for found in glob.glob(os.path.join(os.path.dirname(pattern), f".*{SWAP}")):  # noqa: PTH118, PTH120, PTH207
         finish_swap(Path(found))
 
 
 def finish_swap(swap: Path) -> None:
-    """Have the files of a swap in their places, once its writer is through with it or gone."""
+    """Move the files of a swap to their final names, once its writer is done with it or gone."""
     while swap.is_dir():
         try:
             descriptor = os.open(swap / LOCK, os.O_RDWR | HERE)
@@ -118,17 +118,17 @@ def finish_swap(swap: Path) -> None:
         except OSError as error:
             raise StorageError(
                 f"files of {swap.parent} were being replaced when their writer was stopped, and this process may not "
-                f"finish that ({error.strerror}): read them once as somebody who may write there"
+                f"finish that ({error.strerror}): read them once as a user with write access"
             ) from error
         try:
             lock(descriptor, wait=True)
-            if _lies_there(swap / LOCK, descriptor):  # else another has finished it meanwhile
+            if _is_same_file(swap / LOCK, descriptor):  # else another has finished it meanwhile
                 _finish(swap)
         finally:
             os.close(descriptor)
 
 
-def _lies_there(path: Path, descriptor: int) -> bool:
+def _is_same_file(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def _swap(folder: Path, stem: str, suffix: str) -> Path:
 
 
 def _finish(swap: Path) -> None:
-    """Remove what is replaced, and only then move what replaces it: nobody ever sees some of both."""
+    """Remove the old files, and only then move the new ones: no reader ever sees some of both."""
     folder = swap.parent
     page = _check_list(swap, read_page(swap / LIST))
     new: dict[str, int] = page["files"]
@@ -161,7 +161,7 @@ def _finish(swap: Path) -> None:
 
 
 def _check_list(swap: Path, page: dict[str, Any]) -> dict[str, Any]:
-    """The list of a swap, which names nothing but files of its own kind and in its own folder."""
+    """Return the list of a swap after checking that it names only files of its own kind and directory."""
     stem, suffix, files = (page.get(name) for name in ("stem", "suffix", "files"))
     if isinstance(stem, str) and isinstance(suffix, str) and isinstance(files, dict) and "/" not in stem + suffix:
         kind = _kind(stem, suffix)

@@ -1,4 +1,4 @@
-"""What becomes of each byte of a text: tables for the kernels that go through it once."""
+"""Byte maps: tables for kernels that transform a text in one pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IDENTITY: ByteMap = np.arange(256, dtype=np.uint16)
 
 
 def changed(table: ByteMap, characters: str, to: str | int) -> ByteMap:
-    """The table with these characters of ASCII made others, or all marked as DROP or SPACE."""
+    """Return the table with these characters of ASCII made others, or all marked as DROP or SPACE."""
     made = table.copy()
     codes = np.frombuffer(characters.encode("ascii"), np.uint8)
     made[codes] = np.frombuffer(to.encode("ascii"), np.uint8) if isinstance(to, str) else made[codes] | to

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import parts
+from headrace.columns.arrow_text import parts
 from headrace.text.bytemap import LOWER, UPPER
 from headrace.text.operation import Work, check_choice, in_kind, text_operation
 
@@ -26,6 +26,10 @@ CASED = 0x1E960
 def lower(input: Any, encoding: str = "") -> Any:
     """Capital letters made small: those of ASCII, or with `encoding="utf-8"` all of Unicode.
 
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        encoding: "" for ASCII, "utf-8" for all of Unicode.
+
     >>> hr.text.lower("Ärger IST"), hr.text.lower("Ärger IST", encoding="utf-8")
     ('Ärger ist', 'ärger ist')
     """
@@ -37,6 +41,10 @@ def lower(input: Any, encoding: str = "") -> Any:
 @text_operation
 def upper(input: Any, encoding: str = "") -> Any:
     """Small letters made capital: those of ASCII, or with `encoding="utf-8"` all of Unicode.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        encoding: "" for ASCII, "utf-8" for all of Unicode.
 
     >>> hr.text.upper(["straße"]), hr.text.upper("straße", encoding="utf-8")
     (array(['STRAßE'], dtype=object), 'STRASSE')
@@ -67,7 +75,7 @@ def _map_all(text: pa.Array, method: str) -> pa.Array:
 
 @cache
 def _table(method: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """What each character becomes, in UTF-8, and where that begins."""
+    """Return what each character becomes, in UTF-8, and its offset."""
     surrogates = range(0xD800, 0xE000)
     mapped = [b"" if code in surrogates else getattr(chr(code), method)().encode() for code in range(CASED)]
     cuts = np.zeros(CASED + 1, np.int64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native
-from headrace.arrow_text import binary, parts
+from headrace.columns.arrow_text import binary, parts
 from headrace.text.operation import Work, check_choice, text_operation, words_in_kind
 
 if TYPE_CHECKING:
@@ -19,7 +19,11 @@ ENCODINGS = ("UTF-8", "utf-8")
 
 @text_operation
 def length(input: Any, unit: str = "BYTE") -> Any:
-    """How many bytes each text has, or how many characters with `unit="UTF8_CHAR"`.
+    """Return how many bytes each text has, or how many characters with `unit="UTF8_CHAR"`.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        unit: "BYTE" or "UTF8_CHAR".
 
     >>> hr.text.length(["für", ""]), hr.text.length("für", unit="UTF8_CHAR")
     (array([4, 0], dtype=int32), np.int32(3))
@@ -39,7 +43,10 @@ def length(input: Any, unit: str = "BYTE") -> Any:
 
 @text_operation
 def bytes_split(input: Any) -> Any:
-    """The bytes of each text, one by one.
+    """Return the bytes of each text, one by one.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
 
     >>> hr.text.bytes_split("né")
     array([b'n', b'\\xc3', b'\\xa9'], dtype=object)
@@ -57,7 +64,13 @@ def bytes_split(input: Any) -> Any:
 def unicode_split(
     input: Any, input_encoding: str = "UTF-8", errors: str = "replace", replacement_char: int = 0xFFFD
 ) -> Any:
-    """The characters of each text, one by one.
+    """Return the characters of each text, one by one.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        input_encoding: Encoding of the texts.
+        errors: What to do with invalid bytes: "replace", "ignore" or "strict".
+        replacement_char: Code point that replaces invalid bytes.
 
     >>> hr.text.unicode_split("né")
     array(['n', 'é'], dtype=object)
@@ -81,9 +94,16 @@ def unicode_decode(
     replacement_char: int = 0xFFFD,
     replace_control_characters: bool = False,
 ) -> Any:
-    """The numbers of the characters of each text.
+    """Return the numbers of the characters of each text.
 
     What is no UTF-8 is replaced, left out (`errors="ignore"`), or an error (`"strict"`).
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        input_encoding: Encoding of the texts.
+        errors: What to do with invalid bytes: "replace", "ignore" or "strict".
+        replacement_char: Code point that replaces invalid bytes.
+        replace_control_characters: Whether control characters are replaced, too.
 
     >>> hr.text.unicode_decode("né")
     array([110, 233], dtype=int32)

@@ -1,4 +1,4 @@
-"""The texts of a column one after another, and how they lie in its rows."""
+"""The concatenated texts of a column, and their layout in its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Column, RaggedText, Stacked, text_column
 from headrace.columns.text import box_words, holds_text, is_of_bytes
-from headrace.ragged import Ragged
+from headrace.core.ragged import Ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,13 +21,13 @@ Offsets = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class TextLayout:
-    """How many rows there are, and for each axis of a row either its size or where its parts begin."""
+    """How many rows there are, and for each axis of a row either its size or the offsets of its parts."""
 
     rows: int
     axes: tuple[int | Offsets, ...] = ()
 
     def lay(self, values: Any) -> Column:
-        """A column of one value for each text: an array, Arrow's text, or ragged rows."""
+        """Return a column of one value for each text: an array, Arrow's text, or ragged rows."""
         import pyarrow as pa
 
         if not self.axes:
@@ -47,7 +47,7 @@ class TextLayout:
         return values
 
     def lay_rows(self, values: Any, cuts: Offsets) -> Column:
-        """A column of a row of values for each text."""
+        """Return a column of a row of values for each text."""
         import pyarrow as pa
 
         if isinstance(values, pa.Array):
@@ -58,7 +58,7 @@ class TextLayout:
 
     @property
     def _offsets(self) -> list[Offsets]:
-        """Where parts begin, for each axis."""
+        """Return the offsets of parts, for each axis."""
         return list(self._cuts())
 
     def _cuts(self) -> Iterator[Offsets]:
@@ -69,12 +69,12 @@ class TextLayout:
             count = int(cuts[-1])
 
     def without_last(self) -> tuple[TextLayout, Offsets]:
-        """The layout of the last axis as one, and where its parts begin."""
+        """Return the layout with the last axis as one, and the offsets of its parts."""
         return TextLayout(self.rows, self.axes[:-1]), self._offsets[-1]
 
 
 def texts_of(column: Column) -> tuple[pa.Array, TextLayout]:
-    """The texts of a column of strings or of bytes, whatever the shape of its rows."""
+    """Return the texts of a column of strings or of bytes, whatever the shape of its rows."""
     if isinstance(column, Stacked):
         return column.inner, TextLayout(len(column), column.shape)
     if isinstance(column, RaggedText):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
-from headrace.arrow_text import parts
+from headrace.columns.arrow_text import parts
 from headrace.feature_column.raw import NO_SALT
 from headrace.text.operation import Work, text_operation
 
@@ -20,7 +20,11 @@ READERS = {np.dtype(name): getattr(_native, f"text_to_{name}") for name in ("int
 
 @text_operation
 def to_number(input: Any, out_type: DTypeLike = np.float32) -> Any:
-    """The number that each text says, as int32, int64, float32 or float64; a text that says none is an error.
+    """Return the number that each text says, as int32, int64, float32 or float64; a text that says none is an error.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        out_type: Data type of the numbers.
 
     >>> hr.text.to_number([" 1.5", "-2e3"]), hr.text.to_number("42", np.int64)
     (array([ 1.5e+00, -2.0e+03], dtype=float32), np.int64(42))
@@ -41,7 +45,11 @@ def to_number(input: Any, out_type: DTypeLike = np.float32) -> Any:
 
 @text_operation
 def to_hash_bucket_fast(input: Any, num_buckets: int) -> Any:
-    """One of `num_buckets` for each text, by its FarmHash fingerprint, as in TensorFlow.
+    """Return one of `num_buckets` for each text, by its FarmHash fingerprint, as in TensorFlow.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        num_buckets: Number of buckets.
 
     >>> hr.text.to_hash_bucket_fast(["Hello", "TensorFlow"], 3)
     array([0, 2])

@@ -1,4 +1,4 @@
-"""What functions of text have in common: they take texts and arrays of any shape, and run on whole columns in a map."""
+"""The base of text functions: they take texts and arrays of any shape, and run on whole columns in a map."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.arrow_text import binary, parts
 from headrace.columns import Column, text_column, values
+from headrace.columns.arrow_text import binary, parts
+from headrace.core.ragged import Ragged
 from headrace.feature_column.raw import plain_column
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import Ragged
 from headrace.text.layout import Offsets, texts_of
 from headrace.trace.operation import traced_operation
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Words = tuple[NDArray[np.uint8], Offsets, Offsets]
-"""The bytes of words, where each begins, and where those of each row begin."""
+"""The bytes of words, the offset of each, and the offsets of each row's words."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with the texts of a column, all at once.
+    """An operation on the texts of a column, all at once.
 
-    `run` gets them as an Arrow array, and gives an array or Arrow's text with one value for each. If it `gives_rows`,
-    it gives values, and where those of each text begin. If it `takes_rows`, it is told where the texts of each row
-    begin, and what it gives is for each row.
+    `run` takes them as an Arrow array, and returns an array or Arrow text with one value for each. If it `gives_rows`,
+    it returns values, and the offsets of each text's values. If it `takes_rows`, it takes the offsets of each row's
+    texts, and returns results per row.
     """
 
     run: Callable[..., Any]
     dtype: Any = None
-    """Of what it gives, if that is not text of the same kind."""
+    """The dtype of its results, if they are not text of the same kind."""
     takes_rows: bool = False
     gives_rows: bool = False
 
     def spec(self, given: TensorSpec) -> TensorSpec:
-        """What comes of such an element."""
+        """Return what comes of such an element."""
         if given.dtype is None or given.dtype.kind not in "US" or given.shape is None:
             raise TypeError(f"not text: {given}")
         if self.takes_rows and not given.shape:
@@ -51,7 +51,7 @@ class Work:
         return TensorSpec((*shape, None) if self.gives_rows else shape, self.dtype or given.dtype)
 
     def on_column(self, column: Column) -> Column:
-        """All rows."""
+        """Return all rows."""
         text, layout = texts_of(column)
         if self.takes_rows:
             if not layout.axes:
@@ -63,12 +63,12 @@ class Work:
         return layout.lay_rows(*made) if self.gives_rows else layout.lay(made)
 
     def on_element(self, value: Any) -> Any:
-        """One component of an element."""
+        """Return one component of an element."""
         return next(iter(values(self.on_column(one_row(value)))))
 
 
 def one_row(value: Any) -> Column:
-    """A column that has this one component, a text or an array of them."""
+    """Return a column that has this one component, a text or an array of them."""
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.item()
     if isinstance(value, str | bytes):
@@ -103,12 +103,12 @@ def text_operation(describe: F) -> F:
 
 
 def in_kind(made: Sequence[NDArray[Any]], text: pa.Array) -> pa.Array:
-    """Bytes and offsets as text of the same kind."""
+    """Return bytes and offsets as text of the same kind."""
     return binary(made[0], made[1], text.type)
 
 
 def words_in_kind(made: Words, text: pa.Array) -> tuple[pa.Array, Offsets]:
-    """Words as text of the same kind, and where those of each row begin."""
+    """Return words as text of the same kind, and the offsets of each row's words."""
     return binary(made[0], made[1], text.type), made[2]
 
 
@@ -120,12 +120,12 @@ def as_strings(text: pa.Array) -> pa.Array:
 
 
 def check_choice(name: str, value: Any, known: Sequence[str]) -> str:
-    """An option that must be one of these."""
+    """Return an option that must be one of these."""
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
     return str(value)
 
 
 def as_bytes_of(value: str | bytes) -> bytes:
-    """An option that is text, as the kernels take it."""
+    """Return an option that is text, as the kernels take it."""
     return value.encode() if isinstance(value, str) else bytes(value)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native
-from headrace.arrow_text import parts
 from headrace.columns import Column, values
+from headrace.columns.arrow_text import parts
 from headrace.plan.spec import TensorSpec
 from headrace.text.bytemap import DROP, IDENTITY, changed
 from headrace.text.layout import texts_of
@@ -27,6 +27,9 @@ WITHOUT_PUNCTUATION = changed(IDENTITY, string.punctuation, DROP)
 def strip(input: Any) -> Any:
     """Without white space at both ends; that of ASCII, as in TensorFlow.
 
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+
     >>> hr.text.strip([" a b ", "c\\n"])
     array(['a b', 'c'], dtype=object)
     """
@@ -37,6 +40,9 @@ def strip(input: Any) -> Any:
 def strip_punctuation(input: Any) -> Any:
     """Without the 32 punctuation marks of ASCII, wherever they stand.
 
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+
     >>> hr.text.strip_punctuation("Well, (that's) it!")
     'Well thats it'
     """
@@ -45,10 +51,15 @@ def strip_punctuation(input: Any) -> Any:
 
 @text_operation
 def split(input: Any, sep: str | bytes | None = None, maxsplit: int = -1) -> Any:
-    """The pieces between white space (of ASCII), none of them empty, or between separators, empty ones included.
+    """Split texts at ASCII white space, without empty pieces, or at separators, with empty pieces.
 
-    Of more than `maxsplit` cuts the rest is one piece. In a map, rows have as many pieces as there are: batch them by
+    After `maxsplit` cuts the rest is one piece. In a map, rows have different numbers of pieces: batch them by
     `padded_batch` or `ragged_batch`.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        sep: Text between words. Default: any white space.
+        maxsplit: Largest number of splits; -1 for no limit.
 
     >>> hr.text.split(" to be  or not ")
     array(['to', 'be', 'or', 'not'], dtype=object)
@@ -65,7 +76,11 @@ def split(input: Any, sep: str | bytes | None = None, maxsplit: int = -1) -> Any
 
 @text_operation
 def reduce_join(input: Any, separator: str | bytes = "") -> Any:
-    """The pieces along the last axis as one text.
+    """Return the pieces along the last axis as one text.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        separator: Text between the pieces.
 
     >>> hr.text.reduce_join(["to", "be"], separator=" ")
     'to be'
@@ -83,10 +98,18 @@ def ngrams(
     padding_width: int | None = None,
     preserve_short_sequences: bool = False,
 ) -> Any:
-    """Runs of `ngram_width` neighbours along the last axis; of several widths, all of the first one first.
+    """Join `ngram_width` neighbors along the last axis; with several widths, all of the first one come first.
 
-    `pad_values`, one or a pair, stand before the first and behind the last piece: `padding_width` of them, or one fewer
-    than the width. A row that has no run of any width is one itself, if `preserve_short_sequences`.
+    `pad_values`, one or a pair, are added before the first and after the last piece: `padding_width` of them, or one
+    fewer than the width. A row that is too short for any width is one n-gram, if `preserve_short_sequences`.
+
+    Args:
+        data: Tokens along the last axis.
+        ngram_width: Length of the n-grams, or several lengths.
+        separator: Text between the pieces.
+        pad_values: Text, or pair of texts, to pad with on both sides.
+        padding_width: Amount of padding. Default: one less than the n-gram.
+        preserve_short_sequences: Whether a sequence that is too short for an n-gram is kept as one.
 
     >>> hr.text.ngrams(["to", "be", "or"], 2)
     array(['to be', 'be or'], dtype=object)
@@ -110,9 +133,15 @@ def ngrams(
 
 @text_operation
 def substr(input: Any, pos: int, len: int, unit: str = "BYTE") -> Any:
-    """A part of each text: from `pos`, counted from the end if negative, at most `len` bytes or `unit="UTF8_CHAR"`.
+    """Cut a part of each text: from `pos`, counted from the end if negative, at most `len` bytes or `unit="UTF8_CHAR"`.
 
     A text that has no such place is an error; so is a str that would be cut within a character.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        pos: Start of the piece; negative numbers count from the end.
+        len: Length of the piece.
+        unit: "BYTE" or "UTF8_CHAR".
 
     >>> hr.text.substr("Müller", 1, 3, unit="UTF8_CHAR")
     'üll'
@@ -149,9 +178,13 @@ def _join_block(inputs: Sequence[Any], separator: str | bytes = "") -> Callable[
 
 @traced_operation(spec=_join_spec, block=_join_block)
 def join(inputs: Sequence[Any], separator: str | bytes = "") -> Any:
-    """Texts, or arrays of them of one shape, put together place by place; single texts go with all places.
+    """Return texts, or arrays of them of one shape, put together place by place; single texts go with all places.
 
     What comes of str alone is str, else bytes.
+
+    Args:
+        inputs: Arrays of texts of one shape.
+        separator: Text between the pieces.
 
     >>> hr.text.join([["a", "b"], "-", ["x", "y"]])
     array(['a-x', 'b-y'], dtype=object)
@@ -163,7 +196,7 @@ def join(inputs: Sequence[Any], separator: str | bytes = "") -> Any:
 
 
 def _join_columns(constants: list[Any], columns: list[Column], separator: str | bytes) -> Column:
-    """Place by place; a constant is None where the next column goes."""
+    """Join element by element; a None among the constants stands for the next column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

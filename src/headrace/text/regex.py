@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native
-from headrace.arrow_text import parts
+from headrace.columns.arrow_text import parts
 from headrace.text.bytemap import DROP, IDENTITY, ByteMap, changed
 from headrace.text.operation import Work, as_strings, in_kind, text_operation
 
@@ -24,9 +24,15 @@ ONE_CLASS = re.compile(r"\[(?!\^|\])((?:[^\[\]\\\x80-\U0010ffff]|\\[^a-zA-Z0-9\x
 
 @text_operation
 def regex_replace(input: Any, pattern: str, rewrite: str, replace_global: bool = True) -> Any:
-    """Each part of a text that fits the pattern as `rewrite` says, or only the first one.
+    """Return each part of a text that fits the pattern as `rewrite` says, or only the first one.
 
     The pattern is one of RE2, in which `\\\\1` to `\\\\9` of `rewrite` are groups and `\\\\0` is the whole part.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        pattern: RE2 pattern.
+        rewrite: Replacement; `\\1` stands for the first group.
+        replace_global: Whether to replace all matches, or the first one only.
 
     >>> hr.text.regex_replace("a1 b22", "[0-9]+", "#")
     'a# b#'
@@ -38,7 +44,11 @@ def regex_replace(input: Any, pattern: str, rewrite: str, replace_global: bool =
 
 @text_operation
 def regex_full_match(input: Any, pattern: str) -> Any:
-    """Whether the pattern, one of RE2, fits all of a text.
+    """Return whether the pattern, one of RE2, fits all of a text.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        pattern: RE2 pattern.
 
     >>> hr.text.regex_full_match(["2026-11", "2026"], "[0-9]+-[0-9]+")
     array([ True, False])
@@ -93,7 +103,7 @@ def _check(pattern: str, rewrite: str) -> None:
 
 
 def _shifted(rewrite: str) -> str:
-    """The rewrite for a pattern within another group, behind one."""
+    """Return the rewrite for a pattern inside another group, with shifted group numbers."""
 
     def shift(found: re.Match[str]) -> str:
         number = int(found[1]) + 2
@@ -105,7 +115,7 @@ def _shifted(rewrite: str) -> str:
 
 
 def byte_table(pattern: str, rewrite: str) -> ByteMap | None:
-    """What a pattern does to each byte, where it is as simple as that."""
+    """Return what a pattern does to each byte, if it is that simple."""
     found = ONE_CLASS.fullmatch(pattern)
     if found is None or "[:" in pattern or not (rewrite == "" or (len(rewrite) == 1 and not found[2])):
         return None
@@ -118,7 +128,7 @@ def byte_table(pattern: str, rewrite: str) -> ByteMap | None:
 
 
 def _characters(body: str) -> str | None:
-    """The characters of a class, None for one that RE2 would not take."""
+    """Return the characters of a class, None for one that RE2 would not take."""
     each = re.findall(r"\\.|.", body, re.DOTALL)
     made = ""
     at = 0

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.paths import local_only
+from headrace.core.ragged import Ragged
 from headrace.execute.budget import cpus
-from headrace.paths import local_only
-from headrace.ragged import Ragged
 from headrace.text.operation import Work, as_strings, text_operation
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class Tokenizer:
     It is given as that library's object (or one of `transformers` that has such a one), or as the name of a file
     (`tokenizer.json`, `spm.model`) or of an encoding of tiktoken. In a map it gets all texts of a block at once, and
     the library's threads work on them. `add_special_tokens` is for those of Hugging Face.
+
+    Args:
+        tokenizer: Tokenizer of another library, its file, or the name of an encoding.
+        add_special_tokens: Whether to add special tokens, for tokenizers of Hugging Face.
 
     >>> import tokenizers
     >>> model = tokenizers.models.WordLevel({"to": 0, "be": 1, "[UNK]": 2}, unk_token="[UNK]")
@@ -51,19 +55,22 @@ class Tokenizer:
         _methods(self.tokenizer, special=self.add_special_tokens)
 
     def __call__(self, input: Any) -> Any:
-        """The ids of a text; of an array of texts, an hr.Ragged."""
+        """Return the ids of a text; of an array of texts, an hr.Ragged."""
         return tokenize(input, self)
 
     def encode_rows(self, rows: list[str]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The ids of all texts, and where those of each begin."""
+        """Return the ids of all texts, and the offsets of each."""
         found = _methods(self.tokenizer, special=self.add_special_tokens)[0](rows)
         lengths = [len(ids) for ids in found]
         cuts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=cuts[1:])
-        return np.fromiter(chain.from_iterable(found), np.int64, int(cuts[-1])), cuts
+        ids = array("q")
+        for row in found:
+            ids.fromlist(row if isinstance(row, list) else list(row))  # half the time of an iterator over all of them
+        return np.frombuffer(ids, np.int64) if ids else np.empty(0, np.int64), cuts
 
     def decode(self, ids: Any) -> Any:
-        """The text that ids stand for; of an hr.Ragged or an array of rows, an array of texts."""
+        """Return the text that ids stand for; of an hr.Ragged or an array of rows, an array of texts."""
         if isinstance(ids, Ragged) or np.ndim(ids) > 1:
             made = np.empty(len(ids), object)
             made[:] = [self.decode(row) for row in ids]
@@ -73,7 +80,7 @@ class Tokenizer:
 
 @text_operation
 def tokenize(input: Any, tokenizer: Tokenizer) -> Any:
-    """The ids that a tokenizer gives of each text: `tokenizer(input)`."""
+    """Return the ids that a tokenizer gives of each text: `tokenizer(input)`."""
 
     def run(text: pa.Array) -> Any:
         rows = as_strings(text)
@@ -86,7 +93,7 @@ def tokenize(input: Any, tokenizer: Tokenizer) -> Any:
 
 
 def _methods(tokenizer: Any, *, special: bool) -> tuple[Encode, Decode]:
-    """How the library encodes many texts, and decodes one."""
+    """Return how the library encodes many texts, and decodes one."""
     library = type(tokenizer).__module__.partition(".")[0]
     if library == "transformers" and hasattr(tokenizer, "backend_tokenizer"):
         return _methods(tokenizer.backend_tokenizer, special=special)
@@ -108,7 +115,7 @@ def _methods(tokenizer: Any, *, special: bool) -> tuple[Encode, Decode]:
 
 
 def _opened(name: str | Path) -> Any:
-    """The tokenizer in a file, or the encoding of tiktoken that is called so."""
+    """Return the tokenizer in a file, or the encoding of tiktoken that is called so."""
     ending = local_only(name, "hr.text.Tokenizer", "copy the file to this machine first").suffix
     library = {".json": "tokenizers", ".model": "sentencepiece"}.get(ending, "tiktoken")
     try:

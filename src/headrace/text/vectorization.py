@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native
-from headrace.arrow_text import parts
 from headrace.columns import Column, box_text, column_of, values
+from headrace.columns.arrow_text import parts
+from headrace.core.ragged import Ragged
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import raw_of
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import Documents, How, learn
 from headrace.preprocessing.lookup import StringLookup
-from headrace.ragged import Ragged
 from headrace.text.bytemap import DROP, IDENTITY, LOWER, SPACE, WHITE_SPACE, ByteMap, changed
 from headrace.text.layout import Offsets, TextLayout, texts_of
 from headrace.text.operation import check_choice, in_kind, one_row, words_in_kind
@@ -37,13 +37,28 @@ SPLITS = ("whitespace", "character")
 
 @dataclass(frozen=True, eq=False)
 class TextVectorization:
-    """Texts standardised, split into words, put together as n-grams, and looked up, as Keras's layer of this name.
+    """Standardize texts, split them into words, join n-grams, and look them up, like Keras's layer of this name.
 
     A text gives the ids of its words (`output_mode="int"`; cut or filled up to `output_sequence_length`), or a vector
     of the vocabulary's size: which words it has ("multi_hot"), how often ("count"), or weighted by how rare they are
     ("tf_idf"). An array of texts gives an array, filled up with 0 to the longest, or an hr.Ragged if `ragged`. The
     vocabulary is given, or taken from data by `adapt`. `standardize` and `split` may be functions of an array of
     texts, made of those of hr.text; they run row by row.
+
+    Args:
+        max_tokens: Largest size of the vocabulary.
+        standardize: How to clean texts: the name of a method, a function, or None.
+        split: How to split texts: "whitespace", "character", a function, or None.
+        ngrams: Longest n-grams to make, or a list of lengths.
+        output_mode: Form of the output, such as "int", "one_hot", "multi_hot" or "count".
+        output_sequence_length: Length to pad or cut to. Default: the longest.
+        pad_to_max_tokens: Whether outputs always have `max_tokens` columns.
+        vocabulary: Tokens in order, or the path of a file with one token a line.
+        idf_weights: Inverse document frequencies, for the output mode "tf_idf".
+        sparse: Accepted for compatibility with Keras; only False is supported.
+        ragged: Whether to return an `hr.Ragged` instead of padding.
+        encoding: Encoding of bytes.
+        name: Accepted for compatibility with Keras.
 
     >>> layer = hr.text.TextVectorization(vocabulary=["to", "be", "or", "not"])
     >>> layer("To be, or not to BE?")
@@ -101,19 +116,19 @@ class TextVectorization:
 
     @property
     def _headrace_constant(self) -> bool:
-        """A traced function may hold on to it, unless it calls functions that nobody has looked at."""
+        """Whether a traced function may hold it: not if it calls functions of unknown purity."""
         return not callable(self.standardize) and not callable(self.split)
 
     def __call__(self, inputs: Any) -> Any:
-        """What the layer makes of a text, or of an array of them."""
+        """Return what the layer makes of a text, or of an array of them."""
         return vectorize(inputs, self)
 
     def vocabulary_size(self) -> int:
-        """How many ids there are."""
+        """Return how many ids there are."""
         return self.lookup.vocabulary_size()
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
-        """The tokens in the order of their ids."""
+        """Return the tokens in the order of their ids."""
         return self.lookup.get_vocabulary(include_special_tokens)
 
     def adapt(
@@ -125,7 +140,7 @@ class TextVectorization:
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> TextVectorization:
-        """The layer with the words of `data`, texts or batches of them, as its vocabulary: the most frequent first.
+        """Return the layer with the words of `data`, texts or batches of them, as its vocabulary by frequency.
 
         `steps`, `state`, `save_every` and `progress`: see `hr.preprocessing.StringLookup.adapt`.
 
@@ -150,7 +165,7 @@ class TextVectorization:
         return made
 
     def _words_in(self, column: Column) -> tuple[pa.Array, Offsets, TextLayout]:
-        """The words of all texts of a column, where those of each begin, and how the texts lie in rows."""
+        """Return the words of all texts of a column, the offsets of each text's words, and the layout of the texts."""
         text, layout = texts_of(column)
         if self.split is None:
             if not layout.axes:
@@ -183,7 +198,7 @@ class TextVectorization:
         return words_in_kind(_native.text_characters(*parts(text), 0, 0xFFFD)[1], text)
 
     def on_column(self, column: Column) -> Column:
-        """What comes of all rows."""
+        """Return what comes of all rows."""
         words, cuts, layout = self._words_in(column)
         ids = Ragged._of(self.lookup.results([raw_of(words)]), np.ascontiguousarray(cuts))
         if self.output_mode != "int":
@@ -200,7 +215,7 @@ class TextVectorization:
         return column_of([ids[i * size : (i + 1) * size].to_padded(0, length) for i in range(layout.rows)])
 
     def spec(self, given: TensorSpec) -> TensorSpec:
-        """What comes of such an element."""
+        """Return what comes of such an element."""
         if given.dtype is None or given.dtype.kind not in "US" or given.shape is None:
             raise TypeError(f"not text: {given}")
         shape = given.shape if self.split is not None else given.shape[:-1]
@@ -212,7 +227,7 @@ class TextVectorization:
 
 
 def _called(fn: Callable[[Any], Any], text: pa.Array, axes: int) -> tuple[pa.Array, Offsets]:
-    """What a user's function makes of an array of texts, as the kernels take it."""
+    """Return what a user's function makes of an array of texts, as the kernels take it."""
     made, layout = texts_of(one_row(fn(box_text(text))))
     if len(layout.axes) != axes or (axes == 1 and layout.axes[0] != len(text)):
         raise ValueError(f"TextVectorization: {fn} gave something else than a text, or a row of them, for each text")
@@ -229,5 +244,5 @@ def _vectorize_block(inputs: TensorSpec, layer: TextVectorization) -> Callable[[
 
 @traced_operation(spec=_vectorize_spec, block=_vectorize_block)
 def vectorize(inputs: Any, layer: TextVectorization) -> Any:
-    """What the layer makes of one element."""
+    """Return what the layer makes of one element."""
     return next(iter(values(layer.on_column(one_row(inputs)))))

@@ -1,4 +1,4 @@
-"""A list of tokens, and texts as their places in it."""
+"""Vocabularies: a list of tokens, and texts as indices into it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.objects import boxes
+from headrace.core.paths import local_only
+from headrace.core.ragged import Ragged
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
 from headrace.feature_column.vocabulary import VocabularyTable, _lines
-from headrace.paths import local_only
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat_raw, learn
 from headrace.preprocessing.base import PreprocessingLayer
-from headrace.ragged import Ragged
 from headrace.storage.files import whole_file
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary(PreprocessingLayer):
-    """Tokens in order: called on texts of any shape, it gives their places, with tf.lookup's numbers for others.
+    """Map texts of any shape to their indices in a list of tokens, with tf.lookup's ids for unknown texts.
 
-    What is not in the list has one of `num_oov_buckets` ids behind it, by its fingerprint; or, if there are none, the
+    Unknown texts have one of `num_oov_buckets` ids after the list, by their fingerprint; or, if there are none, the
     `default_value`. The words of lines come out as rows of different lengths, ready for `padded_batch`.
+
+    Args:
+        tokens: The tokens; their position is their id.
+        num_oov_buckets: Number of ids for values that are not in the vocabulary.
+        default_value: Id of unknown tokens if there are no buckets.
 
     >>> words = hr.text.Vocabulary(["[PAD]", "to", "be", "or"])
     >>> words(hr.text.split("to be or not to be"))
@@ -40,6 +45,10 @@ class Vocabulary(PreprocessingLayer):
     num_oov_buckets: int = field(default=1, kw_only=True)
     default_value: int = field(default=-1, kw_only=True)
     table: VocabularyTable = field(init=False, repr=False)
+
+    def __repr__(self) -> str:
+        rest = f"num_oov_buckets={self.num_oov_buckets}, default_value={self.default_value}"
+        return f"{type(self).__name__}({len(self.tokens):,} tokens, {rest})"
 
     def __post_init__(self) -> None:
         given = tuple(self.tokens)
@@ -60,7 +69,7 @@ class Vocabulary(PreprocessingLayer):
 
     @classmethod
     def from_file(cls, path: Any, *, num_oov_buckets: int = 1, default_value: int = -1) -> Vocabulary:
-        """Of a file with one token a line, as `save` writes it."""
+        """Read a file with one token per line, as `save` writes it."""
         return cls(_lines(path), num_oov_buckets=num_oov_buckets, default_value=default_value)
 
     @classmethod
@@ -78,12 +87,12 @@ class Vocabulary(PreprocessingLayer):
         progress: bool | None = None,
         cluster: Any = None,
     ) -> Vocabulary:
-        """The most frequent texts of a dataset, or an array, counted in one pass; of equals the greater, as in Keras.
+        """Collect the most frequent texts of a dataset or array in one pass; of equals the greater first, as in Keras.
 
         `special_tokens` come first, whether they occur or not, and count among `max_tokens`. With `state`, the name of
-        a file, a pass that is broken off or killed goes on from there when it is called again: what was counted is
-        kept every `save_every` seconds. A bar is shown on a terminal, or as `progress` says. With a `cluster` its
-        workers count, each the texts of some elements: the vocabulary is the same.
+        a file, an interrupted or killed pass continues from there when it is called again: the counts are saved every
+        `save_every` seconds. A bar is shown on a terminal, or as `progress` says. With a `cluster` its workers count,
+        each the texts of some elements: the vocabulary is the same.
 
         >>> lines = hr.Dataset.from_tensor_slices(["to be or not to be", "to do"])
         >>> hr.text.Vocabulary.adapt(lines.map(hr.text.split), 3, special_tokens=["[PAD]"]).tokens
@@ -119,11 +128,11 @@ class Vocabulary(PreprocessingLayer):
             file.write(b"".join(token + b"\n" for token in content))
 
     def __len__(self) -> int:
-        """How many ids there are."""
+        """Return how many ids there are."""
         return len(self.tokens) + self.num_oov_buckets
 
     def tokens_of(self, ids: Any, unknown: str = "[UNK]") -> Any:
-        """The tokens that have these ids, `unknown` for ids of none; of an array or Ragged, in its shape."""
+        """Return the tokens that have these ids, `unknown` for ids of none; of an array or Ragged, in its shape."""
         if isinstance(ids, Ragged):
             return Ragged(self.tokens_of(ids.values, unknown), ids.offsets)
         places = np.asarray(ids)
@@ -132,7 +141,7 @@ class Vocabulary(PreprocessingLayer):
         return made if places.ndim else made.item() if isinstance(made, np.ndarray) else made
 
     def results(self, raws: list[Raw]) -> NDArray[np.int64]:
-        """The id of each text."""
+        """Return the id of each text."""
         (raw,) = raws
         if raw.text is None and raw.size:
             raise TypeError(f"Vocabulary has ids for texts, not for {raw.kind}")
@@ -142,12 +151,16 @@ class Vocabulary(PreprocessingLayer):
         return self.table.ids(raw, 0, unknown, self.num_oov_buckets)
 
     def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
-        """An id for each text."""
+        """Return an id for each text."""
         return TensorSpec(shape, np.int64)
 
 
 def lookup(input: Any, vocabulary: Vocabulary) -> Any:
-    """The ids of texts in a vocabulary: `vocabulary(input)`.
+    """Return the ids of texts in a vocabulary: `vocabulary(input)`.
+
+    Args:
+        input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
+        vocabulary: The vocabulary.
 
     >>> hr.text.lookup(["b", "x"], hr.text.Vocabulary(["a", "b"]))
     array([1, 2])

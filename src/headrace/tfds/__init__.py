@@ -1,4 +1,7 @@
-"""Datasets prepared by TensorFlow Datasets, without TensorFlow: `hr.tfds.load("mnist", split="train")`."""
+"""Datasets prepared by TensorFlow Datasets, read and written without TensorFlow.
+
+Import `load` and `builder`. It knows formats, sources and sinks; it does not know the catalogue.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headrace.dataset import Dataset
 from headrace.errors import StorageError, what_there_is
 from headrace.image.codecs import MAX_PIXELS
 from headrace.tfds.files import Folder
@@ -17,11 +16,18 @@ from headrace.tfds.info import DatasetInfo, read_info
 from headrace.tfds.reading import read_part
 from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
 
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
 PUBLIC_BUCKET = "gs://tfds-data/datasets"
+
+Prepare = Callable[[DatasetName, Any], "ReadOnlyBuilder | None"]
+PREPARE: list[Prepare] = []
+"""What makes a dataset that is in no folder yet, given its name and the data directory; the catalogue adds it."""
 
 
 class SplitBuilder(ABC):
-    """What has splits to read: `info` says which, `as_dataset` reads them."""
+    """A builder with splits: `info` lists them, `as_dataset` reads them."""
 
     info: DatasetInfo
 
@@ -41,7 +47,9 @@ class SplitBuilder(ABC):
         max_pixels: int | None = MAX_PIXELS,
         read_config: ReadConfig | None = None,
     ) -> Any:
-        """The elements of a split; of all splits as a dict where none is named, of several in the structure given."""
+        """Return the elements of a split; of all splits as a dict if none is named, of several in the
+        structure given.
+        """
         if read_config is not None:
             seed = read_config.shuffle_seed if seed is None else seed
             order = read_config.order() if order == "tfds" else order
@@ -65,7 +73,7 @@ class SplitBuilder(ABC):
         return ds if batch_size is None else in_batches(ds, batch_size)
 
     def as_data_source(self, split: Any = None, *, decoders: Any = None, **_: Any) -> Any:
-        """The elements of a split by number: a dataset with `len` and `ds[i]`, in the order of the files."""
+        """Return the elements of a split by number: a dataset with `len` and `ds[i]`, in the order of the files."""
         return self.as_dataset(split, decoders=decoders, order="file")
 
     def download_and_prepare(self, **_: Any) -> None:  # noqa: B027 - there is nothing to do
@@ -83,7 +91,7 @@ class SplitBuilder(ABC):
         order: str,
         max_pixels: int | None,
     ) -> Dataset:
-        """The elements of one split, or of `keys` of them."""
+        """Return the elements of one split, or of `keys` of them."""
 
     def _supervised_keys(self) -> Any:
         keys = self.info.supervised_keys
@@ -96,7 +104,10 @@ class SplitBuilder(ABC):
 
 
 class ReadOnlyBuilder(SplitBuilder):
-    """One version of a prepared dataset: `info` says what there is, `as_dataset` reads it.
+    """One version of a prepared dataset: `info` describes it, `as_dataset` reads it.
+
+    Args:
+        folder: Folder of the prepared dataset.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
     >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
@@ -144,7 +155,7 @@ class ReadOnlyBuilder(SplitBuilder):
 
 
 def in_batches(ds: Dataset, size: int) -> Any:
-    """Batches, filled up with zeros where rows differ in size; with -1, all rows as one element."""
+    """Batch, padded with zeros if rows differ in size; with -1, all rows as one element."""
     if size == -1:
         count = len(ds)
         if not count:
@@ -158,7 +169,7 @@ def in_batches(ds: Dataset, size: int) -> Any:
 
 
 def data_directory(data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> Folder:
-    """Where datasets lie: as given, as TFDS_DATA_DIR says, or `~/tensorflow_datasets`."""
+    """Return the directory of datasets: as given, from TFDS_DATA_DIR, or `~/tensorflow_datasets`."""
     return Folder(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets", storage_options)
 
 
@@ -170,10 +181,18 @@ def builder(
     version: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ReadOnlyBuilder:
-    """A prepared dataset by its name, such as `mnist`, `glue/cola` or `mnist:3.*.*`.
+    """Open a prepared dataset by its name, such as `mnist`, `glue/cola` or `mnist:3.*.*`.
 
-    It lies in `data_dir`, a path or URL, where TFDS has put it (`TFDS_DATA_DIR`, or `~/tensorflow_datasets`). Without a
-    version it is the highest there is; without a config, the default one. Nothing is ever downloaded.
+    It is stored in `data_dir`, a path or URL, by default TFDS's directory (`TFDS_DATA_DIR`, or
+    `~/tensorflow_datasets`). Without a version it is the highest one; without a config, the default one. Nothing is
+    ever downloaded.
+
+    Args:
+        name: Name of the dataset.
+        data_dir: Folder with prepared datasets. Default: `TFDS_DATA_DIR`, or `~/tensorflow_datasets`.
+        config: Name of the configuration.
+        version: Version of the dataset.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
     >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
@@ -186,7 +205,7 @@ def builder(
 
 
 def find_version(data: Folder, wanted: DatasetName) -> Folder:
-    """The directory of what a name asks for."""
+    """Return the directory of what a name asks for."""
     home = data / wanted.name
     names = home.names()
     if not names:
@@ -210,9 +229,8 @@ def find_version(data: Folder, wanted: DatasetName) -> Folder:
 
 
 def _default_config(home: Folder, configs: Sequence[str]) -> str:
-    said = home.read_json(".config/metadata.json") or {}
-    default = said.get("default_config_name")
-    if default in configs:
+    default = home.read_object(".config/metadata.json").get("default_config_name")
+    if isinstance(default, str) and default in configs:
         return str(default)
     if len(configs) == 1:
         return configs[0]
@@ -231,7 +249,11 @@ def _is_version(name: str) -> bool:
 
 
 def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, Any] | None = None) -> ReadOnlyBuilder:
-    """The dataset of one directory, which has its `dataset_info.json` in it, wherever it lies.
+    """Open the dataset of one directory, which contains its `dataset_info.json`.
+
+    Args:
+        builder_dir: Folder of the prepared dataset.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
     >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
@@ -242,7 +264,14 @@ def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, An
 
 
 def data_source(name: str, *, split: Any = None, data_dir: Any = None, decoders: Any = None, **_: Any) -> Any:
-    """The elements of a prepared dataset by number: datasets with `len` and `ds[i]`.
+    """Return the elements of a prepared dataset by number: datasets with `len` and `ds[i]`.
+
+    Args:
+        name: Name of the dataset.
+        split: Split in TFDS's notation, such as `train[:80%]`; None returns a dict of all splits.
+        data_dir: Folder with prepared datasets. Default: `TFDS_DATA_DIR`, or `~/tensorflow_datasets`.
+        decoders: How to decode features, such as `SkipDecoding()`, by name.
+        **_: Other arguments of TFDS are ignored.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x})
     >>> _ = ds.write_tfds(folder, "numbers")
@@ -253,7 +282,11 @@ def data_source(name: str, *, split: Any = None, data_dir: Any = None, decoders:
 
 
 def list_builders(*, data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[str]:
-    """The names of the datasets in a data directory.
+    """Return the names of the datasets in a data directory.
+
+    Args:
+        data_dir: Folder with prepared datasets.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
     >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
@@ -266,7 +299,7 @@ def list_builders(*, data_dir: Any = None, storage_options: Mapping[str, Any] | 
 
 
 def list_versions(home: Folder) -> dict[str | None, list[Version]]:
-    """The versions of a dataset, by config; None where it has none."""
+    """Return the versions of a dataset, by config; None if it has none."""
     names = [name for name, size in home.names().items() if size is None and not name.startswith(".")]
     found: dict[str | None, list[Version]] = {}
     own = sorted(Version.of(name) for name in names if _is_version(name))
@@ -277,6 +310,15 @@ def list_versions(home: Folder) -> dict[str | None, list[Version]]:
         if versions:
             found[config] = versions
     return found
+
+
+def _prepared(wanted: DatasetName, data_dir: Any, how: Mapping[str, Any]) -> ReadOnlyBuilder | None:
+    """Return a public dataset that is downloaded and prepared now; None if there is none of that name."""
+    folder = data_directory(data_dir)
+    if folder.local is None:
+        return None
+    wanted = DatasetName(wanted.name, how.get("config") or wanted.config, how.get("version") or wanted.version)
+    return next((made for prepare in PREPARE if (made := prepare(wanted, folder.path)) is not None), None)
 
 
 def load_prepared(
@@ -295,21 +337,42 @@ def load_prepared(
     storage_options: Mapping[str, Any] | None = None,
     read_config: ReadConfig | None = None,
     try_gcs: bool = False,
-    download: bool = True,  # noqa: ARG001 - nothing is ever downloaded
+    download: bool = True,
     builder_kwargs: Mapping[str, Any] | None = None,
     download_and_prepare_kwargs: Mapping[str, Any] | None = None,  # noqa: ARG001
     as_dataset_kwargs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The elements of a prepared TFDS dataset, as `tfds.load` gives them, without TensorFlow.
+    """Load a prepared TFDS dataset like `tfds.load`, without TensorFlow.
 
     `split` is in TFDS's language (`train`, `train[:80%]`, `train[10:20]+test`, `all`, a ReadInstruction, or a list or
     dict of these); None gives a dict of all splits. `as_supervised` gives pairs of input and label, `with_info` the
-    DatasetInfo too. `decoders` say what is left as it is stored (SkipDecoding) and what is read at all
-    (PartialDecoding). Rows come in the order in which TFDS gives them; `order="file"` gives that of the files, in which
-    `train[:30]` is what `take(30)` is. In both, `ds[i]` and `ds.shuffle()` of everything work. With `shuffle_files` the
-    files come in another order in each epoch, drawn from `seed`. A picture whose size the dataset does not tell is
-    refused if it has more than `max_pixels`; None allows any. With `try_gcs`, a dataset that is not there is read where
-    TFDS keeps its public ones. `download` and `download_and_prepare_kwargs` are taken and do nothing.
+    DatasetInfo too. `decoders` choose what is left encoded (SkipDecoding) and what is read at all (PartialDecoding).
+    Rows come in the order in which TFDS gives them; `order="file"` gives that of the files, in which `train[:30]` is
+    what `take(30)` is. In both, `ds[i]` and `ds.shuffle()` of everything work. With `shuffle_files` the files come in
+    another order in each epoch, drawn from `seed`. A picture of unknown size is an error if it has more than
+    `max_pixels`; None allows any. With `try_gcs`, a missing dataset is read from TFDS's public bucket. A public
+    dataset that is missing (see `hr.load`) is downloaded and prepared, unless `download` is False or HEADRACE_OFFLINE
+    is set. `download_and_prepare_kwargs` are accepted and ignored.
+
+    Args:
+        name: Name of the dataset, with an optional configuration and version: `mnist:3.*.*`.
+        split: Split in TFDS's notation, such as `train[:80%]`; None returns a dict of all splits.
+        data_dir: Folder with prepared datasets. Default: `TFDS_DATA_DIR`, or `~/tensorflow_datasets`.
+        batch_size: Number of elements in a batch; -1 for one batch of all. Default: no batches.
+        shuffle_files: Whether to read the files in another order in each epoch.
+        seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
+        as_supervised: Whether elements are pairs (input, label) instead of dicts.
+        decoders: How to decode features, such as `SkipDecoding()`, by name.
+        with_info: Whether to return the `DatasetInfo` as well.
+        order: "tfds" for the order of TensorFlow Datasets, "file" for the order of the files.
+        max_pixels: Largest number of pixels to accept in one image; None accepts any.
+        storage_options: Options of the file system, such as credentials; see `hr.Options`.
+        read_config: How to read, as an `hr.tfds.ReadConfig`.
+        try_gcs: Whether to look in TFDS's public bucket.
+        download: Whether a public dataset that is missing is downloaded and prepared.
+        builder_kwargs: Arguments for the builder.
+        download_and_prepare_kwargs: Accepted and ignored.
+        as_dataset_kwargs: Further arguments, as `tfds.load` takes them.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
     >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
@@ -321,9 +384,13 @@ def load_prepared(
     try:
         found = builder(name, data_dir=data_dir, storage_options=storage_options, **how)
     except FileNotFoundError:
-        if not try_gcs:
-            raise
-        found = builder(name, data_dir=PUBLIC_BUCKET, storage_options=storage_options or {"token": "anon"}, **how)
+        if try_gcs:
+            found = builder(name, data_dir=PUBLIC_BUCKET, storage_options=storage_options or {"token": "anon"}, **how)
+        else:
+            made = _prepared(parse_name(name), data_dir, how) if download else None
+            if made is None:
+                raise
+            found = made
     wanted: dict[str, Any] = {
         "batch_size": batch_size, "shuffle_files": shuffle_files, "seed": seed, "decoders": decoders,
         "as_supervised": as_supervised, "order": order, "max_pixels": max_pixels, "read_config": read_config,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.columns import values as column_values
 from headrace.errors import what_there_is
@@ -20,14 +20,14 @@ from headrace.trace.operation import traced_operation
 
 @dataclass(frozen=True)
 class SkipDecoding:
-    """For `decoders={"image": hr.tfds.decode.SkipDecoding()}`: the bytes as they lie in the record."""
+    """For `decoders={"image": hr.tfds.decode.SkipDecoding()}`: the bytes as stored in the record."""
 
 
 @dataclass(frozen=True)
 class PartialDecoding:
     """For `decoders=hr.tfds.decode.PartialDecoding({"image": True, "boxes": {"label"}})`: these features and no others.
 
-    What is not asked for is not even parsed. `decoders` may say more of those that are.
+    Other features are not even parsed. `decoders` apply to those that are read.
     """
 
     features: Any
@@ -39,7 +39,7 @@ Chooser: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True)
 class CustomDecoder:
-    """A function of the stored value and the feature, in place of the decoding that there is."""
+    """A function of the stored value and the feature that replaces the default decoding."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...] = ()
@@ -114,12 +114,12 @@ class RecordDecoder:
         return any(isinstance(layout, InnerDataset) for layout in self.layouts)
 
     def columns(self, records: Any) -> Any:
-        """The components of many records, as columns in the structure of an element."""
+        """Return the components of many records, as columns in the structure of an element."""
         found = self.parse.fixed_columns(records)
         return self._flat[0].pack(layout.column(found, len(records)) for layout in self.layouts)
 
     def element(self, record: bytes) -> Any:
-        """The element of one record."""
+        """Return the element of one record."""
         found = self.parse.fixed_columns(bytes_column([record]))
         return self._flat[0].pack(next(iter(column_values(layout.column(found, 1)))) for layout in self.layouts)
 
@@ -129,14 +129,14 @@ class RecordDecoder:
     block=lambda record, decoder: decoder.columns,  # noqa: ARG005
 )
 def decode_record(record: bytes, decoder: RecordDecoder) -> Any:
-    """The element of one record; in a traced function, of all records of a block at once."""
+    """Return the element of one record; in a traced function, of all records of a block at once."""
     return decoder.element(record)
 
 
 def record_decoder(
     features: FeatureConnector, decoders: Any = None, keys: Any = None, max_pixels: int | None = MAX_PIXELS
 ) -> RecordDecoder:
-    """What decodes records of these features, as decoders say; `keys` are a structure of names to choose."""
+    """Return what decodes records of these features, as decoders say; `keys` are a structure of names to choose."""
     wanted = features
     if isinstance(decoders, PartialDecoding):
         wanted = choose_features(features, decoders.features)
@@ -147,7 +147,7 @@ def record_decoder(
 
 
 def choose_keys(tree: Tree, keys: Any) -> Tree:
-    """The parts of a tree in the structure of `keys`, whose leaves are names such as `a` or `a/b`."""
+    """Return the parts of a tree in the structure of `keys`, whose leaves are names such as `a` or `a/b`."""
     if isinstance(keys, tuple):
         return tuple(choose_keys(tree, key) for key in keys)
     if isinstance(keys, Mapping):
@@ -163,7 +163,7 @@ def choose_keys(tree: Tree, keys: Any) -> Tree:
 
 
 def choose_features(features: FeatureConnector, wanted: Any, path: str = "") -> FeatureConnector:
-    """The features that are wanted: a nested dict of True, a set or list of names, or features themselves."""
+    """Return the features that are wanted: a nested dict of True, a set or list of names, or features themselves."""
     if wanted is True or (isinstance(wanted, FeatureConnector) and not isinstance(wanted, Mapping)):
         return features
     if isinstance(features, SequenceFeature):
@@ -187,7 +187,7 @@ def choose_features(features: FeatureConnector, wanted: Any, path: str = "") -> 
 
 
 def check_decoders(features: FeatureConnector, decoders: Any, path: str = "") -> None:
-    """Decoders are nested as the features are, and are SkipDecoding where they end."""
+    """Check that decoders are nested like the features, with SkipDecoding at the leaves."""
     if decoders is None or isinstance(decoders, SkipDecoding | CustomDecoder):
         return
     if not isinstance(decoders, Mapping):
@@ -204,3 +204,14 @@ def check_decoders(features: FeatureConnector, decoders: Any, path: str = "") ->
                 f"decoders name {f'{path}/{name}'.strip('/')!r}, which is no feature: {what_there_is(name, known)}"
             )
         check_decoders(known[name], decoder, f"{path}/{name}")
+
+
+__all__ = ["PartialDecoding", "SkipDecoding", "make_decoder"]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import found
+
+        return found("hr.tfds.decode", name)

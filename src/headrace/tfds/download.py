@@ -1,9 +1,9 @@
-"""`hr.tfds.download`: names of TFDS's. Nothing is downloaded here, so they say nothing."""
+"""`hr.tfds.download`: names of TFDS without effect, because nothing is downloaded here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class GenerateMode:
@@ -29,3 +29,11 @@ class DownloadConfig:
 
 
 __all__ = ["DownloadConfig", "GenerateMode"]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import found
+
+        return found("hr.tfds.download", name)

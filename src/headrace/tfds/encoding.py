@@ -1,4 +1,4 @@
-"""Examples, as generators give them, to records: many rows at a time, feature by feature."""
+"""Encode examples of generators into records: many rows at a time, feature by feature."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.arrow_text import pick_text
+from headrace.columns.arrow_text import pick_text
+from headrace.core.ragged import Ragged
 from headrace.errors import what_there_is
 from headrace.execute.budget import cpus
 from headrace.io.examples import encode_examples
-from headrace.ragged import Ragged
 from headrace.tfds.feature import (
     Audio,
     BBoxFeature,
@@ -30,7 +30,7 @@ from headrace.tfds.feature import (
     Tensor,
     TranslationVariableLanguages,
 )
-from headrace.tfds.images import encode_picture
+from headrace.tfds.images import encode_picture, encode_pictures
 
 Array = NDArray[Any]
 
@@ -38,7 +38,7 @@ MIN_BYTES_FOR_THREADS = 64 << 10  # smaller pictures cost more in waiting for th
 
 
 class EncodeError(ValueError):
-    """A row does not hold what its features promise; `row` is its number among those that were given together."""
+    """A row does not match its features; `row` is its number among those encoded together."""
 
     def __init__(self, what: str, row: int) -> None:
         super().__init__(what)
@@ -55,7 +55,7 @@ class FeatureRows(NamedTuple):
 
 
 def encode_rows(features: FeatureConnector, rows: Sequence[Any]) -> Any:
-    """The rows as records, in Arrow's layout."""
+    """Return the rows as records, in Arrow's layout."""
     columns: dict[str, Any] = {}
     absent: dict[str, list[int]] = {}
     for found in feature_rows(features, list(rows)):
@@ -76,13 +76,13 @@ def encode_rows(features: FeatureConnector, rows: Sequence[Any]) -> Any:
 
 
 def _something(feature: Any) -> Any:
-    """A value, where no row has one."""
+    """Return a value, if no row has one."""
     shape = [n or 0 for n in feature.shape]
     return b"" if feature.dtype.kind == "S" and not shape else np.zeros(shape, feature.dtype)
 
 
 def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], count: int) -> Any:
-    """Rows that lack some features: those that lack the same are encoded together."""
+    """Return rows that lack some features: those that lack the same are encoded together."""
     lacks: list[tuple[str, ...]] = [()] * count
     for name, rows in sorted(absent.items()):
         for row in rows:
@@ -105,7 +105,7 @@ def _take(column: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def feature_rows(feature: FeatureConnector, values: list[Any], path: str = "") -> Iterator[FeatureRows]:
-    """The values of each feature, taken out of the dicts that they lie in."""
+    """Yield the values of each feature, taken out of their dicts."""
     if isinstance(feature, FeaturesDict):
         _check_names(feature, values, path)
         for name, child in feature.items():
@@ -124,7 +124,7 @@ def _sequence_rows(feature: SequenceFeature, values: list[Any], path: str) -> It
     if not isinstance(inner, FeaturesDict):
         for row, value in enumerate(values):
             if feature.length is not None and len(value) != feature.length:
-                raise EncodeError(f"feature {path!r} has {len(value)} parts, where {feature.length} were promised", row)
+                raise EncodeError(f"feature {path!r} has {len(value)} parts, but {feature.length} were promised", row)
         flat = [part for value in values for part in value]
         ends = np.cumsum([0, *map(len, values)])
         for found in feature_rows(inner, flat, path):
@@ -137,7 +137,7 @@ def _sequence_rows(feature: SequenceFeature, values: list[Any], path: str) -> It
 
 
 def _column(value: Any, name: str, path: str, row: int) -> Any:
-    """One feature of a sequence of dicts, or of a dict of sequences."""
+    """Return one feature of a sequence of dicts, or of a dict of sequences."""
     try:
         return value[name] if isinstance(value, Mapping) else [part[name] for part in value]
     except (KeyError, TypeError):
@@ -167,7 +167,7 @@ def _pairs(feature: TranslationVariableLanguages, value: Any, row: int) -> Any:
 
 
 def encode_feature(rows: FeatureRows) -> dict[str, Any]:
-    """The columns that one feature becomes, by the names that they have in records."""
+    """Return the columns that one feature becomes, by the names that they have in records."""
     feature, lengths = rows.feature, rows.lengths
     if not lengths:
         return _plain(rows.path, feature, rows.values)
@@ -188,7 +188,7 @@ def encode_feature(rows: FeatureRows) -> dict[str, Any]:
 
 
 def _sums(lengths: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sums of runs of these lengths."""
+    """Return the sums of runs of these lengths."""
     return np.diff(_offsets(lengths)[_offsets(counts)])
 
 
@@ -197,7 +197,7 @@ def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _cut(column: Any, counts: NDArray[np.int64]) -> Ragged:
-    """A column in runs, one for each row."""
+    """Return a column in runs, one for each row."""
     if isinstance(column, Ragged):
         return Ragged._of(column.values, column.offsets[_offsets(counts)])
     if isinstance(column, list):
@@ -249,14 +249,14 @@ def _objects(values: list[Any]) -> Array:
 
 
 def _stored(values: Array) -> Array:
-    """As an Example holds numbers."""
+    """Convert to a dtype that an Example can hold."""
     if values.dtype == np.uint64:
         return values.view(np.int64)
     return values.astype(np.int64 if values.dtype.kind in "iub" else np.float32)
 
 
 def _scalars(values: list[Any], feature: Tensor, path: str) -> Array:
-    """Numbers of one dtype; those that do not fit are an error."""
+    """Return numbers of one dtype; those that do not fit are an error."""
     try:
         found = np.asarray(values)
         if found.ndim != 1 or found.dtype.kind not in "biuf" or not _fits(found.dtype, feature.dtype):
@@ -274,7 +274,7 @@ def _fits(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
 
 
 def _array(value: Any, feature: Tensor, path: str, row: int) -> Array:
-    """A value as an array of the feature's dtype and shape."""
+    """Return a value as an array of the feature's dtype and shape."""
     try:
         if feature.dtype.kind == "S":
             made = np.array(value, object)
@@ -290,12 +290,12 @@ def _array(value: Any, feature: Tensor, path: str, row: int) -> Array:
     if len(made.shape) != len(feature.shape) or any(
         n not in (None, m) for n, m in zip(feature.shape, made.shape, strict=True)
     ):
-        raise EncodeError(f"feature {path!r} has the shape {made.shape}, where {feature.shape} was promised", row)
+        raise EncodeError(f"feature {path!r} has the shape {made.shape}, but {feature.shape} was promised", row)
     return made
 
 
 def _box(value: Any) -> Any:
-    """A box of TFDS's, or four numbers."""
+    """Return a box of TFDS's, or four numbers."""
     return [value.ymin, value.xmin, value.ymax, value.xmax] if hasattr(value, "ymin") else value
 
 
@@ -336,7 +336,7 @@ def _text(value: Any, path: str, row: int) -> bytes:
 
 
 def _file(value: Any, path: str, row: int) -> bytes:
-    """The bytes of a file, by its path, open, or as they are."""
+    """Return the bytes of a file, by its path, open, or as they are."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str | os.PathLike):
@@ -352,6 +352,8 @@ def _file(value: Any, path: str, row: int) -> bytes:
 
 def _pictures(values: list[Any], feature: Image, path: str) -> list[bytes]:
     """The bytes of pictures; arrays are compressed on all CPUs."""
+    if _are_alike(values, feature):
+        return encode_pictures(values)
     large = len(values) > 1 and isinstance(values[0], np.ndarray) and values[0].nbytes >= MIN_BYTES_FOR_THREADS
     width = cpus() if large else 1
     made: list[bytes] = [b""] * len(values)
@@ -371,8 +373,23 @@ def _pictures(values: list[Any], feature: Image, path: str) -> list[bytes]:
     return made
 
 
+def _are_alike(values: list[Any], feature: Image) -> bool:
+    """Whether all are arrays of one shape of uint8, as the feature says, to be written as PNG."""
+    first = values[0] if values else None
+    if not isinstance(first, np.ndarray) or first.dtype != np.uint8 or feature.dtype != np.uint8:
+        return False
+    fits = first.ndim == 3 == len(feature.shape) and all(
+        n in (None, m) for n, m in zip(feature.shape, first.shape, strict=True)
+    )
+    if not fits or not first.size or first.nbytes >= MIN_BYTES_FOR_THREADS or first.shape[2] not in (1, 2, 3, 4):
+        return False
+    return feature.encoding_format in (None, "png") and all(
+        isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.shape == first.shape for value in values
+    )
+
+
 def _picture(value: Any, feature: Image, path: str, row: int) -> bytes:
-    """The bytes of a picture: as they are, or of an array."""
+    """Return the bytes of a picture: as they are, or of an array."""
     if hasattr(value, "save") and hasattr(value, "mode"):  # one of Pillow's
         value = np.asarray(value)
         value = value[:, :, None] if value.ndim == 2 else value

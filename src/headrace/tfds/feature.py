@@ -1,7 +1,6 @@
-"""What the components of a dataset's rows are: TFDS's features, under its names.
+"""TFDS's features, under its names: what the components of a dataset's rows are.
 
-A feature says what rows hold. How they lie in records is the business of `layout.py`, how they are written down in
-`features.json` that of `feature_json.py`.
+A feature describes rows. Their layout in records is in `layout.py`, their form in `features.json` in `feature_json.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from headrace.errors import StorageError, what_there_is
-from headrace.tfds.files import Folder
+from headrace.tfds.files import Folder, damage_named
 
 Shape: TypeAlias = tuple[int | None, ...]
 FEATURES = "features.json"
@@ -30,7 +29,7 @@ class FeatureConnector(ABC):
 
     @classmethod
     def from_directory(cls, folder: Folder) -> FeatureConnector:
-        """The features of a prepared dataset, with the names of their labels."""
+        """Return the features of a prepared dataset, with the names of their labels."""
         said = folder.read_json(FEATURES)
         if said is None:
             raise StorageError(
@@ -42,11 +41,12 @@ class FeatureConnector(ABC):
         for path, labels in labels_in(feature):
             names = folder.read(labels_file(path))
             if names is not None:
-                labels.names = [line.strip() for line in names.decode().split("\n") if line.strip()]
+                with damage_named(folder.file(labels_file(path))):
+                    labels.names = [line.strip() for line in names.decode().split("\n") if line.strip()]
         return feature
 
     def children(self) -> Mapping[str, FeatureConnector]:
-        """The features inside, by name; an inner one without a name as ''."""
+        """Return the features inside, by name; an inner one without a name as ''."""
         return {}
 
     def __eq__(self, other: object) -> bool:
@@ -66,7 +66,7 @@ FeatureLike: TypeAlias = Any
 
 
 def as_feature(value: FeatureLike) -> FeatureConnector:
-    """A feature; a dict is a FeaturesDict, and a dtype a Scalar."""
+    """Return a feature; a dict is a FeaturesDict, and a dtype a Scalar."""
     if isinstance(value, FeatureConnector):
         return value
     if isinstance(value, Mapping):
@@ -90,7 +90,7 @@ class FeaturesDict(FeatureConnector, Mapping[str, FeatureConnector]):
         self._features = {name: as_feature(feature) for name, feature in features.items()}
 
     def children(self) -> Mapping[str, FeatureConnector]:
-        """All of them."""
+        """Return all of them."""
         return self._features
 
     def __getitem__(self, name: str) -> FeatureConnector:
@@ -188,7 +188,7 @@ class BBoxFeature(Tensor):
 
 
 class ClassLabel(Tensor):
-    """One of several classes as its number; -1 where it has none.
+    """One of several classes as its number; -1 if it has none.
 
     >>> label = hr.tfds.features.ClassLabel(names=["cat", "dog"])
     >>> label.str2int("dog"), label.int2str(0), label.num_classes
@@ -206,7 +206,7 @@ class ClassLabel(Tensor):
 
     @property
     def names(self) -> list[str]:
-        """The names of the classes; their numbers, where they have no names."""
+        """Return the names of the classes; their numbers, if they have no names."""
         return self._names if self._names is not None else [str(i) for i in range(self.num_classes or 0)]
 
     @names.setter
@@ -223,14 +223,14 @@ class ClassLabel(Tensor):
         return self._names is not None
 
     def str2int(self, name: str) -> int:
-        """The number of a class."""
+        """Return the number of a class."""
         try:
             return self.names.index(name)
         except ValueError:
             raise ValueError(f"there is no class {name!r}: {what_there_is(name, self.names)}") from None
 
     def int2str(self, number: int) -> str:
-        """The name of a class."""
+        """Return the name of a class."""
         if not 0 <= number < (self.num_classes or 0):
             raise ValueError(f"class {number} of {self.num_classes}")
         return self.names[number]
@@ -304,7 +304,7 @@ class LabeledImage(Image):
 
     @property
     def num_classes(self) -> int | None:
-        """How many classes there are."""
+        """Return how many classes there are."""
         return self.label.num_classes
 
 
@@ -323,7 +323,7 @@ class SequenceFeature(FeatureConnector):
         self.description = doc
 
     def children(self) -> Mapping[str, FeatureConnector]:
-        """The one."""
+        """Return the one."""
         return {"": self.feature}
 
     def __getitem__(self, name: str) -> FeatureConnector:
@@ -420,7 +420,7 @@ class TranslationVariableLanguages(SequenceFeature):
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """A dtype by any of its names; that of text is bytes."""
+    """Return a dtype by any of its names; that of text is bytes."""
     dtype = getattr(dtype, "as_numpy_dtype", dtype)
     if dtype in ("string", "object", "str", "bytes") or dtype in (str, bytes, object):
         return TEXT
@@ -434,17 +434,17 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """As TFDS writes it."""
+    """Return the dtype as TFDS writes it."""
     return "string" if dtype.kind == "S" else dtype.name
 
 
 def labels_file(path: Sequence[str]) -> str:
-    """The file with the names of the labels of a feature."""
+    """Return the file with the names of the labels of a feature."""
     return "-".join(part.replace("/", ".") for part in path) + ".labels.txt"
 
 
 def labels_in(feature: FeatureConnector, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ClassLabel]]:
-    """Every set of labels, with the names on the way to it."""
+    """Yield every set of labels, with the names on the way to it."""
     if isinstance(feature, ClassLabel):
         yield path, feature
     elif isinstance(feature, LabeledImage):
@@ -459,7 +459,7 @@ def _brief(feature: FeatureConnector) -> str:
 
 
 def canonical(feature: FeatureConnector) -> str:
-    """What tells features from others, whoever made them."""
+    """Return a canonical text of a feature, for comparisons."""
     from headrace.tfds.feature_json import write_feature
 
     return json.dumps(write_feature(feature), sort_keys=True)

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import StorageError, what_there_is
+from headrace.remote.redact import show_path
 from headrace.tfds import feature as kinds
 from headrace.tfds.feature import FeatureConnector, Shape, dtype_text
+from headrace.tfds.files import damage_named
 
 CLASSES: dict[str, type[FeatureConnector]] = {
     "Audio": kinds.Audio,
@@ -44,12 +46,8 @@ FIELDS = {
 
 def read_feature(said: Any, where: str) -> FeatureConnector:
     """The feature that a page of JSON describes."""
-    try:
-        return _read(said, where)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, StorageError):
-            raise
-        raise StorageError(f"{where} is damaged: {error!r}") from error
+    with damage_named(where):
+        return _read(said, show_path(where))
 
 
 def _read(said: Mapping[str, Any], where: str) -> FeatureConnector:
@@ -91,8 +89,39 @@ def _camel(key: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
+MAX_SIZE = 1 << 48
+"""No array, class label or sequence of a dataset is longer."""
+
+
 def _length(said: Any) -> int | None:
-    return None if said is None or int(said) == -1 else int(said)
+    return None if said is None or int(said) == -1 else _size(said)
+
+
+def _size(said: Any) -> int:
+    """Return a size that can be one."""
+    size = int(said)
+    if not 0 <= size <= MAX_SIZE:
+        raise ValueError(f"{size} is no size")
+    return size
+
+
+MAX_CLASSES = 1 << 24
+
+
+def _count(said: Any) -> int | None:
+    """Return a number of classes, each of which gets a name."""
+    if said is None:
+        return None
+    if _size(said) > MAX_CLASSES:
+        raise ValueError(f"{said} classes are more than {MAX_CLASSES}")
+    return int(said)
+
+
+def _names(said: Any) -> list[str] | None:
+    """Return a list of texts, None if there is none."""
+    if said is not None and not (isinstance(said, list) and all(isinstance(each, str) for each in said)):
+        raise TypeError(f"a list of names is needed, not {said!r:.80}")
+    return said
 
 
 def _shape(said: Any) -> Shape:
@@ -119,8 +148,7 @@ def _text(said: dict[str, Any]) -> FeatureConnector:
 
 
 def _class_label(said: dict[str, Any]) -> FeatureConnector:
-    count = said.get("numClasses")
-    return kinds.ClassLabel(num_classes=None if count is None else int(count))
+    return kinds.ClassLabel(num_classes=_count(said.get("numClasses")))
 
 
 def _image(said: dict[str, Any]) -> FeatureConnector:
@@ -136,7 +164,7 @@ def _labeled_image(said: dict[str, Any]) -> FeatureConnector:
     label = said.get("label") or {}
     count = label.get("numClasses", label.get("num_classes"))
     return kinds.LabeledImage(
-        labels=None if count is None else int(count),
+        labels=_count(count),
         shape=_shape(said.get("shape")) or None,
         dtype=said.get("dtype") or "uint8",
         encoding_format=said.get("encodingFormat") or None,
@@ -149,7 +177,7 @@ def _video(said: dict[str, Any]) -> FeatureConnector:
         said.get("encodingFormat") or None,
         dtype=said.get("dtype") or "uint8",
         use_colormap=bool(said.get("useColormap", False)),
-        ffmpeg_extra_args=said.get("ffmpegExtraArgs", ()),
+        ffmpeg_extra_args=_names(said.get("ffmpegExtraArgs")) or (),
     )
 
 
@@ -159,7 +187,7 @@ def _audio(said: dict[str, Any]) -> FeatureConnector:
         file_format=said.get("fileFormat") or None,
         shape=_shape(said.get("shape")) or (None,),
         dtype=said.get("dtype") or "int64",
-        sample_rate=None if rate is None else int(rate),
+        sample_rate=None if rate is None else _size(rate),
         encoding=said.get("encoding") or "none",
         lazy_decode=bool(said.get("lazyDecode", False)),
     )
@@ -174,14 +202,14 @@ _LEAVES = {
     kinds.Scalar: lambda said: kinds.Scalar(said["dtype"], optional=bool(said.get("optional", False))),
     kinds.Tensor: _tensor,
     kinds.Text: _text,
-    kinds.Translation: lambda said: kinds.Translation(said["languages"]),
-    kinds.TranslationVariableLanguages: lambda said: kinds.TranslationVariableLanguages(said.get("languages")),
+    kinds.Translation: lambda said: kinds.Translation(_names(said["languages"]) or []),
+    kinds.TranslationVariableLanguages: lambda said: kinds.TranslationVariableLanguages(_names(said.get("languages"))),
     kinds.Video: _video,
 }
 
 
 def write_feature(feature: FeatureConnector) -> dict[str, Any]:
-    """The page of JSON that describes a feature, as TFDS reads it."""
+    """Return the page of JSON that describes a feature, as TFDS reads it."""
     name = type(feature).__name__
     if type(feature) in (kinds.SequenceFeature, kinds.DatasetFeature):
         name = name.removesuffix("Feature")

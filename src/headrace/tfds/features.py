@@ -1,5 +1,7 @@
 """The features that a dataset may have, under TFDS's names."""
 
+from typing import TYPE_CHECKING, Any
+
 from headrace.tfds.feature import (
     Audio,
     BBoxFeature,
@@ -35,3 +37,11 @@ __all__ = [
     "TranslationVariableLanguages",
     "Video",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import found
+
+        return found("hr.tfds.features", name)

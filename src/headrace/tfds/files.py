@@ -1,18 +1,37 @@
-"""The small files of a dataset's directory, on this machine or behind a URL."""
+"""The small files of a dataset's directory, local or behind a URL."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import StorageError
-from headrace.paths import refuse_shortened_url
-from headrace.records.files import as_path, local_path, read_all
-from headrace.records.redact import show_path
-from headrace.records.transport import ALONE, Transport
+from headrace.core.paths import refuse_shortened_url
+from headrace.errors import NONSENSE, StorageError
+from headrace.formats.shared.files import as_path, local_path, read_all
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE, Transport
+
+
+@contextmanager
+def damage_named(where: str) -> Iterator[None]:
+    """Raise StorageError with the place if what is read there makes no sense.
+
+    Args:
+        where: Path or URL of the file.
+    """
+    try:
+        yield
+    except NONSENSE as error:
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise StorageError(f"{show_path(where)} is damaged: {said[:MAX_REASON]}") from None
+
+
+MAX_REASON = 300
+"""Characters of a reason that are shown: values that make no sense may be long."""
 
 
 class Folder:
@@ -39,38 +58,49 @@ class Folder:
 
     @property
     def parent(self) -> Folder:
-        """The folder that it lies in."""
+        """Return the parent directory."""
         return Folder(self.path.rsplit("/", 1)[0] or "/", self.storage_options)
 
     @property
     def local(self) -> Path | None:
-        """The folder on this machine, None where it is elsewhere."""
+        """Return the local path, None if it is elsewhere."""
         here = local_path(self.path)
         return None if here is None else Path(here)
 
     def file(self, name: str) -> str:
-        """The path or URL of a file in it."""
+        """Return the path or URL of a file in it."""
         return f"{self.path}/{name}"
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a file, None where there is none."""
+        """Return the bytes of a file, None if there is none."""
         try:
             return read_all(self.file(name), self._via)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
     def read_json(self, name: str) -> Any:
-        """What a file of JSON says, None where there is none."""
+        """Return the contents of a JSON file, None if there is none."""
         data = self.read(name)
         if data is None:
             return None
         try:
             return json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StorageError(f"{show_path(self.file(name))} is damaged: {error}") from None
 
+    def read_object(self, name: str) -> dict[str, Any]:
+        """Return what a file of JSON says that must be an object; an empty one if there is no such file.
+
+        Raises:
+            StorageError: It is no object, or no JSON.
+        """
+        said = self.read_json(name)
+        if said is not None and not isinstance(said, dict):
+            raise StorageError(f"{show_path(self.file(name))} is damaged: it is no object of JSON")
+        return said or {}
+
     def names(self) -> dict[str, int | None]:
-        """What lies in it: files with their sizes, folders with None; nothing where there is no such folder."""
+        """Return its contents: files with their sizes, directories with None; empty if there is no such directory."""
         here = self.local
         if here is not None:
             return _local_names(here)

@@ -1,4 +1,4 @@
-"""What programs written for TFDS use besides datasets: options of reading, names of splits, calls without effect."""
+"""Other names that TFDS programs use: reading options, names of splits, calls without effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReadConfig:
     Args:
         options: An hr.Options for the dataset.
         shuffle_seed: Seed of `shuffle_files`.
-        shuffle_reshuffle_each_iteration: Only the default: files are shuffled anew in each epoch.
+        shuffle_reshuffle_each_iteration: Only the default: files are shuffled again in each epoch.
         interleave_cycle_length: 1 reads the files one after another; otherwise TFDS's own order (16).
         interleave_block_length: Only TFDS's own, 16.
         input_context: Not supported: `ds.shard(count, index)`, or `ds.distribute()`.
@@ -39,6 +39,8 @@ class ReadConfig:
         num_parallel_calls_for_decode: Ignored.
         num_parallel_calls_for_interleave_files: Ignored.
         add_tfds_id: Not supported.
+        enable_ordering_guard: Ignored.
+        assert_cardinality: Ignored.
     """
 
     options: Options | None = None
@@ -56,7 +58,7 @@ class ReadConfig:
     assert_cardinality: bool = True
 
     def order(self) -> str:
-        """Return "file" or "tfds", as `order=` of `load`; raises what cannot be had."""
+        """Return "file" or "tfds", as `order=` of `load`. Raise if neither gives this order."""
         if self.add_tfds_id:
             raise ValueError("ReadConfig(add_tfds_id=True) is not supported: ds.enumerate() numbers the rows")
         if self.input_context is not None:
@@ -73,6 +75,9 @@ class ReadConfig:
 def as_numpy(dataset: Any) -> Any:
     """Return what it is given: elements are NumPy arrays already.
 
+    Args:
+        dataset: A dataset, or a structure of datasets; returned as it is.
+
     >>> list(hr.tfds.as_numpy(hr.Dataset.range(2)))
     [np.int64(0), np.int64(1)]
     """
@@ -80,7 +85,12 @@ def as_numpy(dataset: Any) -> Any:
 
 
 def as_dataframe(ds: Any, ds_info: Any = None) -> Any:  # noqa: ARG001 - as in TFDS
-    """Return a pandas DataFrame with a row for each element."""
+    """Return a pandas DataFrame with a row for each element.
+
+    Args:
+        ds: A dataset.
+        ds_info: The dataset's `DatasetInfo`.
+    """
     import pandas as pd
 
     return pd.DataFrame(list(ds))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.arrow_text import parts
 from headrace.columns import Column, column_of, values
-from headrace.errors import ParseError
+from headrace.columns.arrow_text import parts
+from headrace.errors import NONSENSE, ParseError
 from headrace.image.codecs import GIF, KINDS, MAX_PIXELS, image_library, read_headers
 from headrace.image.decode_rows import decode_images
-from headrace.image.encode import encode_jpeg, encode_png
+from headrace.image.encode import encode_jpeg, encode_png, encode_pngs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,9 +26,9 @@ Shape = tuple[int | None, ...]
 def decode_pictures(
     rows: pa.LargeBinaryArray, shape: Shape, dtype: np.dtype[Any], max_pixels: int | None = MAX_PIXELS
 ) -> Column:
-    """The pictures of a column, each of which must be of the shape, as far as that is known.
+    """Decode the pictures of a column, each of which must have the shape, as far as that is known.
 
-    A size that is known bounds what is decoded; where it is not, `max_pixels` does.
+    A known size bounds what is decoded; otherwise `max_pixels` does.
     """
     if dtype == np.float32:  # its bytes are what TFDS writes as four channels
         return _as_floats(decode_pictures(rows, (*shape[:-1], 4), np.dtype(np.uint8), max_pixels))
@@ -74,30 +75,47 @@ def _as_floats(column: Column) -> Column:
 
 def _frames(rows: Any, shape: Shape, max_pixels: int | None, row: int) -> Array:
     """All frames of a GIF, in colour; together they have no more than `max_pixels`."""
-    image = image_library("PIL.Image").open(io.BytesIO(rows.as_py()))
-    frames = []
-    count = getattr(image, "n_frames", 1)
+    library = image_library("PIL.Image")
+    try:
+        image = library.open(io.BytesIO(rows.as_py()))
+        count = getattr(image, "n_frames", 1)
+    except (*NONSENSE, SyntaxError, OSError, library.DecompressionBombError) as error:
+        raise ParseError(f"frames that cannot be decoded: {type(error).__name__}: {error}", row) from None
     if max_pixels is not None and count * image.width * image.height > max_pixels:
         raise ParseError(
             f"{count} frames of {image.height} × {image.width} pixels, more than max_pixels={max_pixels}: "
             "give a larger one if they are to be trusted",
             row,
         )
-    for number in range(count):
-        image.seek(number)
-        frames.append(np.asarray(image.convert("RGB")))
-    made = np.stack(frames)
+    try:
+        made = np.stack([_frame(image, number) for number in range(count)])
+    except (*NONSENSE, SyntaxError, OSError) as error:
+        raise ParseError(f"frames that cannot be decoded: {type(error).__name__}: {error}", row) from None
     if any(n not in (None, m) for n, m in zip(shape, made.shape, strict=True)):
         raise ParseError(f"pictures of shape {made.shape} where {shape} was promised", row)
     return made
 
 
-COMPRESSION = 6
-"""Of PNGs that are written once and read often."""
+def _frame(image: Any, number: int) -> Array:
+    image.seek(number)
+    return np.asarray(image.convert("RGB"))
+
+
+def encode_pictures(pictures: Sequence[Array]) -> list[bytes]:
+    """Return pictures of one shape of uint8 as PNGs."""
+    rows = max(1, MAX_ENCODED_BYTES // max(1, pictures[0].nbytes))
+    made: list[bytes] = []
+    for first in range(0, len(pictures), rows):
+        made += encode_pngs(np.stack(pictures[first : first + rows])).to_pylist()
+    return made
+
+
+MAX_ENCODED_BYTES = 16 << 20
+"""How many bytes of pixels are encoded by one call."""
 
 
 def encode_picture(picture: Array, encoding: str | None) -> bytes:
-    """A picture as PNG or JPEG."""
+    """Return a picture as PNG or JPEG."""
     if picture.dtype == np.float32:
         picture = np.ascontiguousarray(picture).view(np.uint8)
-    return encode_jpeg(picture) if encoding == "jpeg" else encode_png(picture, COMPRESSION)
+    return encode_jpeg(picture) if encoding == "jpeg" else encode_png(picture)

@@ -1,4 +1,4 @@
-"""What `dataset_info.json` says of a dataset."""
+"""The contents of `dataset_info.json`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.errors import StorageError
+from headrace.remote.redact import show_path
 from headrace.tfds.feature import FeatureConnector
-from headrace.tfds.files import Folder
+from headrace.tfds.files import Folder, damage_named
 from headrace.tfds.splits import AbstractSplit, RowRange, as_split
 from headrace.tfds.versions import Version
 
 INFO = "dataset_info.json"
 TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 FORMATS = ("tfrecord", "array_record", "parquet")
+_FIELD = re.compile(r"\{([^{}]*)\}")
+MAX_COUNT = 1 << 60
+"""No dataset has more rows or bytes."""
 
 
 @dataclass(frozen=True)
 class SplitInfo:
-    """One split: how many rows each of its files has."""
+    """One split: how many rows each of its files has.
+
+    Args:
+        name: Name of the split.
+        shard_lengths: Number of rows in each file.
+        num_bytes: Size in bytes.
+        filepath_template: Pattern of the names of files.
+    """
 
     name: str
     shard_lengths: tuple[int, ...]
@@ -34,11 +45,11 @@ class SplitInfo:
 
     @property
     def num_shards(self) -> int:
-        """How many files there are."""
+        """Return how many files there are."""
         return len(self.shard_lengths)
 
     def filenames(self, dataset: str, file_format: str) -> list[str]:
-        """The names of the files, in order."""
+        """Return the names of the files, in order."""
         return [
             shard_name(self.filepath_template, dataset, self.name, file_format, number, self.num_shards)
             for number in range(self.num_shards)
@@ -62,7 +73,7 @@ class PartInfo:
 
 
 class Splits(Mapping[str, Any]):
-    """The splits by name; `splits["train[:80%]"]` says how large a part would be."""
+    """The splits by name; `splits["train[:80%]"]` describes a part."""
 
     def __init__(self, splits: Mapping[str, SplitInfo]) -> None:
         self._splits = dict(splits)
@@ -97,7 +108,28 @@ class Splits(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a dataset without reading its rows.
+    """The metadata of a dataset.
+
+    Args:
+        name: Name of the dataset.
+        version: Version of the dataset.
+        features: Features of a row.
+        splits: Splits by name.
+        config_name: Name of the configuration.
+        description: Description, in words.
+        citation: How to cite the dataset.
+        homepage: URL of the dataset's page.
+        license: License of the dataset.
+        supervised_keys: Names of input and label, as a pair.
+        file_format: Format of the files.
+        release_notes: Notes by version.
+        config_description: Description of the configuration.
+        download_size: Size of the downloads in bytes.
+        download_checksums: Checksums by URL.
+        disable_shuffling: Whether rows are stored in the order in which they were made.
+        metadata: Additional information.
+        data_dir: Folder with prepared datasets. Default: `TFDS_DATA_DIR`, or `~/tensorflow_datasets`.
+        module_name: Module that defines the dataset.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
     >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
@@ -150,7 +182,7 @@ class DatasetInfo:
 
 
 def shard_name(template: str, dataset: str, split: str, file_format: str, number: int, count: int) -> str:
-    """The name of one file."""
+    """Return the name of one file."""
     digits = max(5, len(str(count)))
     values = {
         "DATASET": dataset,
@@ -160,46 +192,75 @@ def shard_name(template: str, dataset: str, split: str, file_format: str, number
         "NUM_SHARDS": f"{count:0{digits}d}",
         "SHARD_X_OF_Y": f"{number:0{digits}d}-of-{count:0{digits}d}",
     }
-    try:
-        return template.format(**values)
-    except (KeyError, IndexError, ValueError) as error:
-        raise StorageError(f"filepathTemplate {template!r} cannot be filled in: {error}") from None
+    unknown = sorted(set(_FIELD.findall(template)) - set(values))
+    if unknown or "{" in _FIELD.sub("", template) or "}" in _FIELD.sub("", template):
+        known = ", ".join(f"{{{name}}}" for name in values)
+        raise StorageError(f"filepathTemplate {template!r:.200} cannot be filled in: its fields can be {known}")
+    made = _FIELD.sub(lambda found: values[found[1]], template)
+    if not made or made.startswith("/") or "\\" in made or "\0" in made or {"..", "."} & set(made.split("/")):
+        raise StorageError(f"filepathTemplate {template!r:.200} gives {made!r:.200}, which is no file of the dataset")
+    return made
 
 
 def read_info(folder: Folder) -> DatasetInfo:
-    """The info of a directory that holds one version of a dataset."""
+    """Return the info of a directory that holds one version of a dataset."""
     page = folder.read_json(INFO)
-    where = folder.file(INFO)
+    where = show_path(folder.file(INFO))
     if page is None:
         raise _no_info(folder)
-    said = _camel_keys(page)
-    if not isinstance(said, dict) or not {"name", "version"} <= set(said):
-        raise StorageError(f"{where} is damaged: it has no name, or no version")
-    try:
-        splits = {split["name"]: _split(split, where) for split in said.get("splits", [])}
-        return DatasetInfo(
-            name=said["name"],
-            version=Version.of(said["version"]),
+    with damage_named(where):
+        said = _camel_keys(page)
+        if not isinstance(said, dict) or not {"name", "version"} <= set(said):
+            raise ValueError("it has no name, or no version")
+        splits = {_text(split, "name"): _split(split, where) for split in said.get("splits", [])}
+        info = DatasetInfo(
+            name=_text(said, "name"),
+            version=Version.of(_text(said, "version")),
             features=FeatureConnector.from_directory(folder),
             splits=Splits(splits),
-            config_name=said.get("configName") or None,
-            description=said.get("description", ""),
-            citation=said.get("citation", ""),
+            config_name=_text(said, "configName") or None,
+            description=_text(said, "description"),
+            citation=_text(said, "citation"),
             homepage=", ".join(said.get("location", {}).get("urls", [])),
-            license=said.get("redistributionInfo", {}).get("license", ""),
+            license=_text(said.get("redistributionInfo", {}), "license"),
             supervised_keys=_supervised(said.get("supervisedKeys"), where),
-            file_format=_file_format(said.get("fileFormat") or "tfrecord", where),
-            release_notes=said.get("releaseNotes", {}),
-            config_description=said.get("configDescription", ""),
-            download_size=int(said.get("downloadSize", 0)),
-            download_checksums=said.get("downloadChecksums", {}),
+            file_format=_file_format(_text(said, "fileFormat") or "tfrecord", where),
+            release_notes=_table(said, "releaseNotes"),
+            config_description=_text(said, "configDescription"),
+            download_size=_count(said.get("downloadSize", 0)),
+            download_checksums=_table(said, "downloadChecksums"),
             disable_shuffling=bool(said.get("disableShuffling", False)),
             metadata=folder.read_json("metadata.json"),
             data_dir=folder.path,
-            module_name=said.get("moduleName", ""),
+            module_name=_text(said, "moduleName"),
         )
-    except (AttributeError, KeyError, TypeError) as error:
-        raise StorageError(f"{where} is damaged: {error!r}") from error
+        for split in splits.values():
+            shard_name(split.filepath_template, info.name, split.name, info.file_format, 0, max(1, split.num_shards))
+        return info
+
+
+def _text(said: Mapping[str, Any], key: str) -> str:
+    """Return a text of a page, "" if it is not there."""
+    value = said.get(key, "")
+    if not isinstance(value, str) and value is not None:
+        raise TypeError(f"{key} is {value!r:.80}, and must be a text")
+    return value or ""
+
+
+def _table(said: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return an object of a page, an empty one if it is not there."""
+    value = said.get(key, {})
+    if not isinstance(value, dict):
+        raise TypeError(f"{key} is {value!r:.80}, and must be an object")
+    return value
+
+
+def _count(said: Any) -> int:
+    """Return a number of rows or bytes."""
+    number = int(said)
+    if not 0 <= number <= MAX_COUNT:
+        raise ValueError(f"{said!r:.80} is no number of rows or bytes")
+    return number
 
 
 def _no_info(folder: Folder) -> Exception:
@@ -216,17 +277,17 @@ def _no_info(folder: Folder) -> Exception:
 def _split(said: Mapping[str, Any], where: str) -> SplitInfo:
     lengths = said.get("shardLengths")
     if lengths is None:
-        if int(said.get("numShards", 0)):
+        if _count(said.get("numShards", 0)):
             raise StorageError(
                 f"{where}: split {said['name']!r} does not say how many rows its {said['numShards']} files have; "
                 "it was written by a very old TFDS: prepare it again"
             )
         lengths = []
+    if not isinstance(lengths, list):
+        raise TypeError(f"shardLengths is {lengths!r:.80}, and must be a list")
+    counts = tuple(_count(length) for length in lengths)
     return SplitInfo(
-        said["name"],
-        tuple(int(length) for length in lengths),
-        int(said.get("numBytes", 0)),
-        said.get("filepathTemplate") or TEMPLATE,
+        _text(said, "name"), counts, _count(said.get("numBytes", 0)), _text(said, "filepathTemplate") or TEMPLATE
     )
 
 
@@ -237,29 +298,29 @@ def _file_format(said: str, where: str) -> str:
 
 
 def _supervised(said: Any, where: str) -> Any:
-    """The keys of input and output: names, or tuples and dicts of them."""
+    """Return the keys of input and output: names, or tuples and dicts of them."""
     if not said:
         return None
     if "tuple" in said:
         return tuple(_nested_keys(item, where) for item in said["tuple"]["items"])
-    return (said["input"], said["output"])
+    return _text(said, "input"), _text(said, "output")
 
 
 def _nested_keys(said: Any, where: str) -> Any:
     if "featureKey" in said:
-        return said["featureKey"]
+        return _text(said, "featureKey")
     if "tuple" in said:
         return tuple(_nested_keys(item, where) for item in said["tuple"]["items"])
     if "dict" in said:
         return {key: _nested_keys(item, where) for key, item in said["dict"]["dict"].items()}
-    raise StorageError(f"{where} is damaged: supervised keys {said!r}")
+    raise ValueError(f"supervised keys {said!r:.80}")
 
 
 _FREE = {"releaseNotes", "downloadChecksums"}
 
 
 def _camel_keys(said: Any) -> Any:
-    """The same with the names of fields as they are written today; old files have `shard_lengths`."""
+    """Return the same with the names of fields as they are written today; old files have `shard_lengths`."""
     if isinstance(said, list):
         return [_camel_keys(item) for item in said]
     if not isinstance(said, dict):

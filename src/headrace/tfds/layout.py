@@ -1,12 +1,12 @@
-"""How features lie in tf.Examples, and the columns that they become: all rows of a block at a time.
+"""The layout of features in tf.Examples, and the columns that they become: all rows of a block at a time.
 
-The features inside sequences are told how long these are, outermost first (None: any length); a sequence by itself
-leaves nothing else in a record.
+Features inside sequences get the lengths of these, outermost first (None: any length); a sequence itself leaves nothing
+else in a record.
 """
 
 from __future__ import annotations
 
-import zlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,16 +19,18 @@ from numpy.typing import NDArray
 from headrace.columns import Column, box_text
 from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
+from headrace.core.limits import MAX_RECORD_BYTES
+from headrace.core.ragged import Ragged
 from headrace.errors import ParseError
+from headrace.formats.shared.unpack import DamagedError, unpack_bytes
 from headrace.image.codecs import MAX_PIXELS
+from headrace.indexed.memory import Memory
 from headrace.io.binary import bytes_column
 from headrace.io.feature import Feature
 from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature
 from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.plan.structure import Structure, flatten
-from headrace.ragged import Ragged
-from headrace.sources.memory import Memory
 from headrace.tfds.feature import (
     TEXT,
     Audio,
@@ -50,18 +52,18 @@ Tree: TypeAlias = Any
 
 @dataclass(frozen=True)
 class FeatureLayout(ABC):
-    """One component: which features of an Example it is made of, and how."""
+    """The layout of one component: which features of an Example it is made from, and how."""
 
     key: str
     lengths: Shape
 
     @abstractmethod
     def stored(self) -> dict[str, Feature]:
-        """What is read of each record, by name."""
+        """Return what is read of each record, by name."""
 
     @abstractmethod
     def column(self, found: Found, rows: int) -> Column:
-        """The component of all rows, out of what was read."""
+        """Return the component of all rows, out of what was read."""
 
     @property
     @abstractmethod
@@ -95,7 +97,7 @@ class Values(FeatureLayout):
             return bytes
         if self.dtype.kind == "f" or self.dtype.name == "bfloat16":
             return np.float32
-        raise ValueError(f"feature {self.key!r}: values of {self.dtype} cannot lie in an Example")
+        raise ValueError(f"feature {self.key!r}: values of {self.dtype} cannot be stored in an Example")
 
     def stored(self) -> dict[str, Feature]:
         if len(self.lengths) > 1:
@@ -111,7 +113,7 @@ class Values(FeatureLayout):
             raise _too_ragged(self.key, self.full)
         return {self.key: _any_number(self.kind, tuple(n for n in self.full if n is not None))}
 
-    def column(self, found: Found, rows: int) -> Column:  # noqa: ARG002 - the columns that were found have so many
+    def column(self, found: Found, rows: int) -> Column:  # noqa: ARG002 - the found columns have as many rows
         if len(self.lengths) > 1:
             return self._nested(found)
         column = found[self.key]
@@ -121,7 +123,7 @@ class Values(FeatureLayout):
         return self._cast(column) if isinstance(column, np.ndarray) else column
 
     def _cast(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The dtype that was asked for."""
+        """Return the dtype that was requested."""
         if self.dtype.kind == "S" or values.dtype == self.dtype:
             return values
         if self.dtype == np.uint64:
@@ -129,7 +131,7 @@ class Values(FeatureLayout):
         return values != 0 if self.dtype == np.bool_ else values.astype(self.dtype)
 
     def _inner(self, column: Ragged) -> Column:
-        """Where another axis than the first is of any length."""
+        """Handle a ragged axis other than the first."""
         known = int(np.prod([n for n in self.full if n is not None]))
         flat = column.values.reshape(-1)
         sizes = column.row_lengths() * (len(flat) // max(1, len(column.values)) if len(column.values) else 0)
@@ -153,7 +155,7 @@ class Values(FeatureLayout):
         return nested if None in self.full[1:] else self._regular(nested)
 
     def _regular(self, nested: Ragged) -> Column:
-        """Rows as arrays, where no axis but the first is of any length."""
+        """Return rows as arrays, if only the first axis is ragged."""
         shape = [-1 if n is None else n for n in self.full]
         rows = []
         for row in nested:
@@ -165,7 +167,7 @@ class Values(FeatureLayout):
         return np.stack(rows) if rows and None not in self.full else rows
 
     def _check(self, values: Ragged, counts: list[Ragged]) -> None:
-        """The lengths of each record must add up to what there is in it."""
+        """Raise unless the lengths of each record add up to its number of values."""
         for outer, inner in zip(counts, [*counts[1:], values], strict=True):
             sums = np.add.reduceat(np.append(outer.values, 0), outer.offsets[:-1]) if len(outer) else np.empty(0)
             sums[outer.row_lengths() == 0] = 0
@@ -198,11 +200,11 @@ def _too_ragged(key: str, shape: Shape) -> ValueError:
 
 @dataclass(frozen=True)
 class Payload(FeatureLayout):
-    """Bytes that something is made of: pictures, arrays, sound."""
+    """Encoded bytes: pictures, arrays, sound."""
 
     feature: Any
     max_pixels: int | None = MAX_PIXELS
-    """Of a picture whose size the feature does not tell."""
+    """The limit for a picture whose size the feature leaves open."""
 
     costly = True
 
@@ -231,7 +233,7 @@ class Payload(FeatureLayout):
         return Varied.from_rows(made) if made else []
 
     def make(self, stored: Any) -> Column:
-        """What the bytes of several rows stand for."""
+        """Return what the bytes of several rows stand for."""
         feature = self.feature
         if isinstance(feature, Image):
             return decode_pictures(bytes_column(stored), feature.shape, feature.dtype, self.max_pixels)
@@ -246,7 +248,7 @@ class Payload(FeatureLayout):
 
 
 def _around(raw: Ragged, make: Any) -> Ragged:
-    """The same sequences of something else."""
+    """Return the same sequences of something else."""
     values = raw.values
     return Ragged._of(_around(values, make) if isinstance(values, Ragged) else make(values), raw.offsets)
 
@@ -259,13 +261,18 @@ def _one_column(rows: list[NDArray[Any]], shape: Shape, dtype: np.dtype[Any]) ->
 
 def _array(data: bytes, feature: Tensor, shape: Any) -> NDArray[Any]:
     if feature.encoding == "zlib":
-        data = zlib.decompress(data)
+        known = None if any(n is None or int(n) < 0 for n in shape) else math.prod(map(int, shape))
+        most = MAX_RECORD_BYTES if known is None else known * feature.dtype.itemsize
+        try:
+            data = unpack_bytes(data, "ZLIB", most)
+        except DamagedError as error:
+            raise ValueError(f"an array that cannot be decompressed: {error}") from None
     flat = np.frombuffer(data, feature.dtype.newbyteorder("<")).astype(feature.dtype)
     return flat.reshape([-1 if n is None else int(n) for n in shape])
 
 
 def _samples(data: bytes, feature: Audio) -> NDArray[Any]:
-    """The samples of a WAV file."""
+    """Return the samples of a WAV file."""
     import io
     import wave
 
@@ -327,7 +334,7 @@ class InnerDataset(FeatureLayout):
 
     inner: Tree
     outer: tuple[Values, ...]
-    """The same as sequences of what lies in the record."""
+    """The same as sequences of what is in the record."""
 
     costly = True
 
@@ -357,7 +364,7 @@ class InnerDataset(FeatureLayout):
 
 
 def _inner_rows(column: Column) -> Column:
-    """The rows of one sequence as what is read of so many records."""
+    """Return the rows of one sequence as if they were records."""
     if isinstance(column, np.ndarray) and column.dtype == object and column.ndim == 1:
         import pyarrow as pa
 
@@ -366,19 +373,19 @@ def _inner_rows(column: Column) -> Column:
 
 
 def tree_spec(tree: Tree) -> Any:
-    """The specs of a tree of layouts."""
+    """Return the specs of a tree of layouts."""
     return map_layouts(tree, lambda layout: layout.spec)
 
 
 def map_layouts(tree: Tree, change: Callable[[FeatureLayout], Any]) -> Any:
-    """The same dicts and tuples with something else for each layout."""
+    """Return the same dicts and tuples with something else for each layout."""
     if isinstance(tree, dict):
         return {name: map_layouts(part, change) for name, part in tree.items()}
     return tuple(map_layouts(part, change) for part in tree) if isinstance(tree, tuple) else change(tree)
 
 
 def flat_layouts(tree: Tree) -> tuple[Structure, list[FeatureLayout]]:
-    """The structure of a tree, and its layouts in the order in which elements have their components."""
+    """Return the structure of a tree, and its layouts in the order in which elements have their components."""
     found: list[FeatureLayout] = []
 
     def number(layout: FeatureLayout) -> int:
@@ -397,7 +404,7 @@ def layout_tree(
     skip: Any = None,
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tree:
-    """The layouts of a feature, in dicts where it has several; `skip` names those whose bytes are wanted."""
+    """Return the layouts of a feature, in dicts if it has several; `skip` names those whose bytes are wanted."""
     inner = partial(layout_tree, max_pixels=max_pixels)
     if isinstance(feature, FeaturesDict):
         inside = skip if isinstance(skip, Mapping) else {}
@@ -427,7 +434,9 @@ def _tensor_layout(feature: Tensor, path: str, lengths: Shape, *, skip: bool) ->
 
 
 def _default(feature: Tensor) -> Any:
-    """What TFDS has in the place of a value that a row lacks. That text may be lacking it does not write down."""
+    """Return what TFDS has in the place of a value that a row lacks. That text may be lacking it does not
+    write down.
+    """
     if isinstance(feature, Text):
         return b""
     if not feature.optional:

@@ -1,4 +1,4 @@
-"""Datasets in TFDS's layout that the workers of a cluster write: rows into chunks, and those into files."""
+"""Let the workers of a cluster write datasets in TFDS's layout: rows to chunks, and those to files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.arrow_text import pick_text
-from headrace.block import Block
+from headrace.cluster.jobs import ClusterWork, Job, lone_job, run_jobs
 from headrace.cluster.members import Cluster
+from headrace.columns.arrow_text import pick_text
+from headrace.columns.block import Block
 from headrace.errors import StorageError
 from headrace.ops.with_options import merge_options
 from headrace.options import Options
 from headrace.plan.node import Node
-from headrace.sinks.jobs import ClusterWork, Job, lone_job, run_jobs
 from headrace.sinks.write_on_workers import check_folder
 from headrace.storage.plans import Maker
 from headrace.tfds.feature import FeatureConnector
@@ -29,7 +29,7 @@ STAGED = ".staged"
 
 
 class RangeRows:
-    """A range of the rows of a dataset, which workers make. How many come before it nobody knows yet."""
+    """A range of the rows of a dataset, made by workers. How many come before it is not known yet."""
 
     def __init__(self, plan: Node, part: Node, number: int) -> None:
         self.part = part
@@ -52,7 +52,7 @@ def stage_parts(
     features: FeatureConnector,
     advance: Callable[[int], Any],
 ) -> None:
-    """Have workers write the chunks of all parts that an earlier run has not."""
+    """Let workers write the chunks of all parts that an earlier run has not."""
     for left in folder.glob(f"{split}.*{STAGED}"):
         left.unlink()
     writers = [PartWriter(folder, split, part, features) for part in range(len(sources))]
@@ -91,7 +91,7 @@ def write_shards(
     paths: Sequence[Path],
     file_format: str,
 ) -> None:
-    """Have workers write files of the records of chunks: those whose numbers are in `orders`."""
+    """Let workers write files of the records of chunks: those whose numbers are in `orders`."""
     jobs = []
     for order, path in zip(orders, paths, strict=True):
         needed = np.unique(np.searchsorted(starts, order, "right") - 1)
@@ -106,7 +106,7 @@ def write_shards(
 
 @dataclass(frozen=True)
 class WriteShard(ClusterWork):
-    """Records of chunks as a file, under a name of its own."""
+    """Write records of chunks to a file, under a unique name."""
 
     chunks: Sequence[str]
     numbers: NDArray[np.int64]

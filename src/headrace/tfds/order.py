@@ -14,17 +14,17 @@ BLOCK = 16
 
 
 class Run(NamedTuple):
-    """So many rows of a file, from one on, counted over all files."""
+    """Consecutive rows of a file, counted over all files."""
 
     first: int
     rows: int
 
 
 class TurnsOrder:
-    """Place i of the reading order as the number of a row, without a table of all rows.
+    """Map position i of the reading order to the number of a row, without a table of all rows.
 
-    The order falls into stretches in which the same files take turns: each is some whole rounds, or one turn that is
-    cut short. There are a few for each file, and within one a place is found by arithmetic.
+    The order consists of stretches in which the same files are interleaved: each is some whole rounds, or one turn that
+    is cut short. There are a few for each file, and within one a position is found by arithmetic.
     """
 
     def __init__(self, runs: Sequence[Run], cycle: int = CYCLE, block: int = BLOCK) -> None:
@@ -42,7 +42,7 @@ class TurnsOrder:
         self._flat = np.array([first for firsts in self._firsts for first in firsts] or [0], np.int64)
 
     def __call__(self, places: Indices) -> Indices:
-        """The numbers of the rows at these places."""
+        """Return the numbers of the rows at these places."""
         stretch = np.searchsorted(self._starts, places, side="right") - 1
         within = places - self._starts[stretch]
         turn, row = np.divmod(within, self._block)
@@ -52,7 +52,7 @@ class TurnsOrder:
 
 
 def _stretches(runs: Sequence[Run], cycle: int, block: int) -> list[tuple[list[int], int]]:
-    """The files of each stretch by their next rows, and how many rows it has."""
+    """Return the files of each stretch by their next rows, and how many rows it has."""
     made: list[tuple[list[int], int]] = []
     waiting = list(reversed(runs))
     slots: list[Run | None] = [None] * cycle
@@ -68,7 +68,7 @@ def _stretches(runs: Sequence[Run], cycle: int, block: int) -> list[tuple[list[i
 
 
 def _turn(made: list[tuple[list[int], int]], slots: list[Run | None], at: int, waiting: list[Run], block: int) -> int:
-    """One slot's turn; a file that ended is followed by the next when its slot comes round again."""
+    """Take one slot's turn; a file that ended is followed by the next when its slot comes round again."""
     slot = slots[at]
     if slot is None:
         slot = slots[at] = waiting.pop() if waiting else None
@@ -90,7 +90,7 @@ class FileOrder:
         self._firsts = np.array([run.first for run in runs] or [0], np.int64)
 
     def __call__(self, places: Indices) -> Indices:
-        """The numbers of the rows at these places."""
+        """Return the numbers of the rows at these places."""
         run = np.searchsorted(self._starts, places, side="right") - 1
         found: Indices = self._firsts[run] + places - self._starts[run]
         return found

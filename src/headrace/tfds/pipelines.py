@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.ranges import PlanRanges
-from headrace.dataset import Dataset
-from headrace.iterator import for_pass
-from headrace.paths import local_only
+from headrace.core.paths import local_only
+from headrace.ops.with_options import for_pass
 from headrace.plan.capabilities import require_end
 from headrace.plan.spec import TensorSpec
 from headrace.storage.plans import Maker
@@ -19,9 +18,12 @@ from headrace.tfds.staging import Key, RowSource
 from headrace.tfds.versions import Version
 from headrace.tfds.writing import DatasetPlan, write_dataset
 
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
 
 class PipelineRows:
-    """The elements of a dataset; those that are written already are not made again where that can be."""
+    """The elements of a dataset; if possible, those that are written already are not made again."""
 
     def __init__(self, ds: Dataset) -> None:
         self._ds = ds
@@ -62,7 +64,7 @@ def write_pipelines(
 
 
 def row_sources(ds: Dataset, cluster: Any) -> Sequence[RowSource]:
-    """Where the rows of a split come from: from here, or in ranges from the workers of a cluster."""
+    """Return the sources of a split's rows: local, or in ranges from the workers of a cluster."""
     if cluster is None:
         return [PipelineRows(ds)]
     plan = for_pass(ds._node)
@@ -70,7 +72,7 @@ def row_sources(ds: Dataset, cluster: Any) -> Sequence[RowSource]:
 
 
 def local_folder(path: Any) -> Path:
-    """A folder on this machine, in which alone datasets are built."""
+    """Return a folder on this machine, in which alone datasets are built."""
     return local_only(path, "data_dir of a dataset to build", "build it on this machine and copy it there").expanduser()
 
 

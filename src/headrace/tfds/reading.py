@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace import extend
 from headrace.columns import Indices
-from headrace.dataset import Dataset
 from headrace.errors import StorageError
 from headrace.image.codecs import MAX_PIXELS
-from headrace.ops.gather import NumberStream, RowsByNumber
+from headrace.indexed.memory import from_tensor_slices
+from headrace.ops.shared.gather import NumberStream, RowsByNumber
 from headrace.options import AUTOTUNE
 from headrace.tfds.decode import (
     CustomDecoder,
@@ -29,6 +29,9 @@ from headrace.tfds.info import DatasetInfo, SplitInfo
 from headrace.tfds.order import BLOCK, CYCLE, FileOrder, Run, TurnsOrder
 from headrace.tfds.shards import ArrayRecords, all_records, shard_records
 from headrace.tfds.splits import AbstractSplit, as_split
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 ORDERS = ("tfds", "file")
 
@@ -49,7 +52,7 @@ class Pieces:
 
 
 def pieces_of(info: DatasetInfo, split: str | AbstractSplit) -> Pieces:
-    """The files and rows of a part of a dataset."""
+    """Return the files and rows of a part of a dataset."""
     paths: list[str] = []
     lengths: list[int] = []
     runs: list[Run] = []
@@ -84,7 +87,7 @@ def read_part(
     max_pixels: int | None = MAX_PIXELS,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
-    """The elements of a part of a dataset."""
+    """Return the elements of a part of a dataset."""
     if order not in ORDERS:
         raise ValueError(f'order is "tfds" or "file", not {order!r}')
     if shuffle_files and info.disable_shuffling:
@@ -102,8 +105,11 @@ def read_part(
 
 
 def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str, Any] | None) -> None:
-    """Refuse to begin where a file is missing."""
-    there = Folder(info.data_dir, storage_options).names()
+    """Refuse to begin where a file is missing; in a store that cannot be listed that shows when it is read."""
+    folder = Folder(info.data_dir, storage_options)
+    there = folder.names()
+    if not there and folder.local is None:
+        return
     missing = [name for name in (path.rsplit("/", 1)[-1] for path in pieces.paths) if name not in there]
     if missing:
         more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -115,7 +121,7 @@ def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str,
 
 
 def read_in_order(raw: Dataset, pieces: Pieces, cycle: int) -> Dataset:
-    """Rows of the files by number."""
+    """Return rows of the files by number."""
     order = FileOrder(pieces.runs) if cycle == 1 else TurnsOrder(pieces.runs, cycle, BLOCK)
     if pieces.overlaps:
         return raw[order(np.arange(order.count))]  # type: ignore[no-any-return]
@@ -137,7 +143,7 @@ class RowOrder:
         return f"{self._cycle} in turn of {shown}" if self._cycle > 1 else shown
 
     def numbers(self, places: Indices) -> Indices:
-        """The numbers of the rows at these places."""
+        """Return the numbers of the rows at these places."""
         return self._order(places)
 
 
@@ -160,19 +166,19 @@ class ReadInOrder(RowsByNumber):
 
 @extend.opens(ReadInOrder)
 def open_in_order(node: ReadInOrder, ctx: extend.Context, at: extend.At) -> extend.Stream:  # noqa: ARG001
-    """The rows by number: a place is all the state there is."""
+    """Return the rows by number: a place is all the state there is."""
     return NumberStream(ctx, node.input, node.order.count, lambda a, b: node.order.numbers(np.arange(a, b)))
 
 
 @extend.fetches(ReadInOrder)
 def fetch_in_order(node: ReadInOrder, ctx: extend.Context, indices: Indices) -> extend.Block:
-    """The rows at these places."""
+    """Return the rows at these places."""
     return ctx.fetch(node.input, node.order.numbers(indices))
 
 
 @extend.means(ReadInOrder)
 def rows_in_order(node: ReadInOrder, at: extend.Place) -> Iterator[extend.Row]:
-    """One after another."""
+    """Yield the rows in order."""
     everything = list(extend.rows(node.input, at))
     for number in node.order.numbers(np.arange(node.order.count)).tolist():
         yield everything[number]
@@ -180,17 +186,17 @@ def rows_in_order(node: ReadInOrder, at: extend.Place) -> Iterator[extend.Row]:
 
 @extend.means(ArrayRecords)
 def rows_of_array_records(node: ArrayRecords, at: extend.Place) -> Iterator[extend.Row]:
-    """One record after another."""
+    """Yield one record after another."""
     for number, record in enumerate(all_records(node)):
         yield extend.Row((at.path, number), record)
 
 
 def _in_random_turns(raw: Dataset, runs: Sequence[Run], cycle: int, seed: int | None) -> Dataset:
-    """The files in a random order, which is another one in each epoch."""
+    """Return the files in a random order, which is another one in each epoch."""
     if not runs:
         return raw
     table = np.array([(run.first, run.rows) for run in runs], np.int64)
-    order = Dataset.from_tensor_slices(table).shuffle(len(table), seed=seed)
+    order = from_tensor_slices(table).shuffle(len(table), seed=seed)
 
     def piece(run: Any) -> Dataset:
         return raw[int(run[0]) : int(run[0] + run[1])]  # type: ignore[no-any-return]
@@ -199,7 +205,7 @@ def _in_random_turns(raw: Dataset, runs: Sequence[Run], cycle: int, seed: int | 
 
 
 def decode_rows(ds: Dataset, features: FeatureConnector, decoders: Any, keys: Any, max_pixels: int | None) -> Dataset:
-    """Elements of records."""
+    """Return elements of records."""
     partial = decoders.decoders if isinstance(decoders, PartialDecoding) else decoders
     custom = dict(_custom(partial))
     decoder = record_decoder(features, decoders, keys, max_pixels)
@@ -229,7 +235,7 @@ def _custom(decoders: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 def _customised(element: Any, features: Any, custom: Mapping[tuple[str, ...], CustomDecoder]) -> Any:
-    """An element with what users' functions make of its parts."""
+    """Return an element with what users' functions make of its parts."""
     made = dict(element)
     for path, decoder in custom.items():
         parent, feature = made, features

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace import _native
-from headrace.arrow_text import parts
+from headrace.columns.arrow_text import parts
 
 
 def write_shard(path: Path, records: Any, file_format: str) -> None:
-    """One file of records, on the disk."""
+    """Write one file of records, synced to disk."""
     if file_format == "array_record":
         from array_record.python.array_record_module import ArrayRecordWriter
 

@@ -1,4 +1,4 @@
-"""The records of a dataset's files by number: how many there are is known, where they lie is found when needed."""
+"""The records of a dataset's files by number: counts are known, offsets are found when needed."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block
 from headrace.columns import Indices
-from headrace.dataset import Dataset
+from headrace.columns.block import Block
 from headrace.errors import StorageError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
+from headrace.formats.shared.files import local_path
+from headrace.formats.shared.format import Format, Offsets
+from headrace.formats.shared.index import Index, index_file
+from headrace.formats.tables.source import ParquetDataset
+from headrace.formats.tfrecord.source import TFRecordDataset
+from headrace.indexed.numbered import Numbered
 from headrace.io.binary import bytes_column
-from headrace.ops.gather import NumberStream
+from headrace.ops.shared.gather import NumberStream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, user_site
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
-from headrace.records.files import local_path
-from headrace.records.format import Format, Offsets
-from headrace.records.identity import Identity
-from headrace.records.index import Index, index_file
-from headrace.records.redact import show_path
-from headrace.records.transport import ALONE, Transport
-from headrace.sources.numbered import Numbered
-from headrace.sources.tables import ParquetDataset
-from headrace.sources.tfrecord import TFRecordDataset
+from headrace.remote.identity import Identity
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE, Transport
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 RECORDS = Spec.of_signature(TensorSpec((), bytes))
 
@@ -41,7 +43,7 @@ RECORDS = Spec.of_signature(TensorSpec((), bytes))
 def shard_records(
     paths: Sequence[str], lengths: Sequence[int], file_format: str, storage_options: Mapping[str, Any] | None
 ) -> Dataset:
-    """The records of these files one after another, found by number."""
+    """Return the records of these files one after another, found by number."""
     if file_format == "tfrecord":
         node: Any = TFRecordDataset(list(paths), index=False, storage_options=storage_options)._node
         via = ALONE.using(storage_options)
@@ -67,13 +69,13 @@ def check_length(path: str, promised: int, count: int) -> None:
     """Refuse a file that has another number of rows than the info says."""
     if promised != count:
         raise StorageError(
-            f"{show_path(path)} has {count} rows where dataset_info.json promises {promised}: "
+            f"{show_path(path)} has {count} rows, but dataset_info.json promises {promised}: "
             "it is damaged, or of another version of the dataset"
         )
 
 
 class PromisedIndex:
-    """The index of a file whose number of records is known beforehand: it is made when one is asked for."""
+    """The index of a file whose number of records is known beforehand; built on first use."""
 
     terminator = b""
     place: str | None = None
@@ -107,7 +109,7 @@ class PromisedIndex:
 
 @dataclass(frozen=True, eq=False)
 class ArrayRecords(Numbered):
-    """The records of ArrayRecord files, which say themselves where each lies."""
+    """The records of ArrayRecord files, which contain their own index."""
 
     paths: tuple[str, ...] = field(repr=False)
     lengths: tuple[int, ...] = field(repr=False)
@@ -133,7 +135,7 @@ class ArrayRecords(Numbered):
 
 @fetches(ArrayRecords)
 def fetch_array_records(node: ArrayRecords, ctx: Context, indices: Indices) -> Block:
-    """Records of whichever files they lie in."""
+    """Fetch records from the files that contain them."""
     which = np.searchsorted(node.first_rows, indices, side="right") - 1
     made: list[bytes] = [b""] * len(indices)
     for number in np.unique(which).tolist():
@@ -146,7 +148,7 @@ def fetch_array_records(node: ArrayRecords, ctx: Context, indices: Indices) -> B
 
 
 def _reader(path: str, promised: int, shared: dict[Any, Any]) -> Any:
-    """The file, opened once a pass."""
+    """Return the file, opened once a pass."""
     found = shared.get(("array_record", path))
     if found is None:
         try:
@@ -166,12 +168,12 @@ def _reader(path: str, promised: int, shared: dict[Any, Any]) -> Any:
 
 @opens(ArrayRecords)
 def open_array_records(node: ArrayRecords, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
-    """The records by number."""
+    """Return the records by number."""
     return NumberStream(ctx, node, int(node.cardinality), np.arange)
 
 
 def all_records(node: ArrayRecords) -> list[bytes]:
-    """Every record, in order."""
+    """Return every record, in order."""
     shared: dict[Any, Any] = {}
     return [
         record

@@ -29,11 +29,11 @@ class RowRange(NamedTuple):
 
 
 class AbstractSplit(ABC):
-    """Rows of one or more splits; `+` puts two of them one behind the other."""
+    """Rows of one or more splits; `+` concatenates two of them."""
 
     @abstractmethod
     def ranges(self, lengths: Lengths) -> list[RowRange]:
-        """Which rows these are, in a dataset whose splits have shards of these lengths."""
+        """Return which rows these are, in a dataset whose splits have shards of these lengths."""
 
     def __add__(self, other: str | AbstractSplit) -> AbstractSplit:
         return SplitSum((self, as_split(other)))
@@ -44,10 +44,17 @@ class AbstractSplit(ABC):
 
 @dataclass(frozen=True)
 class ReadInstruction(AbstractSplit):
-    """A part of one split, as tfds.core.ReadInstruction says it.
+    """A part of one split, like tfds.core.ReadInstruction.
 
     `unit` is "abs", "%" or "shard". `rounding` is "closest", or "pct1_dropremainder", by which every percent has the
     same number of rows and those left over belong to none.
+
+    Args:
+        split_name: Name of the split.
+        from_: Start of the part.
+        to: End of the part.
+        unit: "abs" for rows, "%" for percent, "shard" for files.
+        rounding: "closest" or "pct1_dropremainder".
 
     >>> hr.tfds.ReadInstruction("train", to=10, unit="%")
     ReadInstruction('train[:10%]')
@@ -65,7 +72,7 @@ class ReadInstruction(AbstractSplit):
         if self.rounding not in ROUNDINGS:
             raise ValueError(f"the rounding of a split is one of {', '.join(ROUNDINGS)}, not {self.rounding!r}")
         if self.unit == "%" and max(abs(self.from_ or 0), abs(self.to or 0)) > 100:
-            raise ValueError(f"{self}: percentages lie between -100 and 100")
+            raise ValueError(f"{self}: percentages must be between -100 and 100")
 
     def __str__(self) -> str:
         if self.from_ is None and self.to is None:
@@ -79,7 +86,7 @@ class ReadInstruction(AbstractSplit):
         return f"ReadInstruction({str(self)!r}{rounding})"
 
     def ranges(self, lengths: Lengths) -> list[RowRange]:
-        """One run of rows."""
+        """Return one run of rows."""
         if self.split_name not in lengths:
             raise ValueError(f"there is no split {self.split_name!r}: {what_there_is(self.split_name, list(lengths))}")
         shards = lengths[self.split_name]
@@ -102,7 +109,7 @@ class ReadInstruction(AbstractSplit):
         if self.to is None:
             return count
         if self.unit == "shard" and self.to == 0:
-            raise ValueError(f"{self} takes no shard at all; where all are meant write {self.split_name}")
+            raise ValueError(f"{self} takes no shard at all; for all shards write {self.split_name}")
         return self._row(self.to, shards, count)
 
     def _row(self, bound: float, shards: Sequence[int], count: int) -> int:
@@ -127,7 +134,7 @@ class ReadInstruction(AbstractSplit):
 
 @dataclass(frozen=True)
 class SplitSum(AbstractSplit):
-    """One behind the other."""
+    """Concatenated splits."""
 
     parts: tuple[AbstractSplit, ...]
 
@@ -135,7 +142,7 @@ class SplitSum(AbstractSplit):
         return "+".join(map(str, self.parts))
 
     def ranges(self, lengths: Lengths) -> list[RowRange]:
-        """The rows of each."""
+        """Return the rows of each."""
         return [found for part in self.parts for found in part.ranges(lengths)]
 
 
@@ -147,7 +154,7 @@ class AllSplits(AbstractSplit):
         return "all"
 
     def ranges(self, lengths: Lengths) -> list[RowRange]:
-        """All rows."""
+        """Return all rows."""
         return [RowRange(name, 0, sum(shards)) for name, shards in lengths.items()]
 
 
@@ -164,7 +171,7 @@ class EvenSplit(AbstractSplit):
         return f"{self.split} ({self.index + 1} of {self.count})"
 
     def ranges(self, lengths: Lengths) -> list[RowRange]:
-        """The part of each run; where they do not come out even, the first parts have a row more."""
+        """Return the part of each run; if the division leaves a remainder, the first parts have one more row."""
         return [self._share(rows) for rows in self.split.ranges(lengths)]
 
     def _share(self, rows: RowRange) -> RowRange:
@@ -175,9 +182,14 @@ class EvenSplit(AbstractSplit):
 
 
 def even_splits(split: str | AbstractSplit, n: int, *, drop_remainder: bool = False) -> list[AbstractSplit]:
-    """`n` parts of a split that have nothing in common, each a value for `split=`.
+    """Divide a split into `n` disjoint parts, each a value for `split=`.
 
-    Where the rows cannot be shared out evenly, the first parts have one more; with `drop_remainder` those are left out.
+    If the division leaves a remainder, the first parts have one more row; with `drop_remainder` it is left out.
+
+    Args:
+        split: Split to divide.
+        n: Number of parts.
+        drop_remainder: Whether to drop the last batch if it is short.
 
     >>> [str(part) for part in hr.tfds.even_splits("train", 2)]
     ['train (1 of 2)', 'train (2 of 2)']
@@ -188,7 +200,7 @@ def even_splits(split: str | AbstractSplit, n: int, *, drop_remainder: bool = Fa
 
 
 def as_split(split: str | AbstractSplit) -> AbstractSplit:
-    """What a split says; one in words is read."""
+    """Return what a split says; one as text is read."""
     if isinstance(split, AbstractSplit):
         return split
     if not isinstance(split, str):

@@ -1,10 +1,13 @@
-"""Rows of a dataset that is being built: encoded, in chunks that are written whole, so that a killed build goes on."""
+"""Rows of a dataset that is being built: encoded in chunks that are written atomically, so that a killed build
+continues.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -20,11 +23,11 @@ from headrace.tfds.feature import FeatureConnector
 Key = str | bytes | int
 PLAIN_KEYS = (int, str, bytes)
 BATCH_ROWS = 512
-"""So many rows are encoded together …"""
+"""How many rows are encoded together …"""
 CHUNK_ROWS = 8192
 CHUNK_BYTES = 32 << 20
 CHUNK_SECONDS = 10.0
-"""… and a chunk is written when it has so many rows or bytes, or took so long."""
+"""… and a chunk is written when it has this many rows or bytes, or took this long."""
 
 
 class BuildError(HeadraceError, RuntimeError):
@@ -32,31 +35,34 @@ class BuildError(HeadraceError, RuntimeError):
 
 
 class RowSource(Protocol):
-    """Where the rows of a part of a split come from; the same rows each time."""
+    """The source of the rows of a part of a split; the same rows each time."""
 
     def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Any]]]:
-        """How many rows were passed over, of the `skip` that are not wanted, and those that follow with their keys."""
+        """Return how many of the first `skip` rows were skipped, and an iterator over the rest with their keys."""
         ...
 
     def identity(self) -> Any:
-        """What tells these rows from others, as JSON holds it: chunks of others are of no use."""
+        """Return the identity of these rows as JSON values: chunks of others are not used."""
         ...
 
 
 class Chunk(NamedTuple):
-    """A file of rows: their hashes, keys and records. Of rows that are known by their numbers, which follow from how
-    many come before them, there are only the records, and `numbered` gives them the others."""
+    """A file of rows: their hashes, keys and records.
+
+    Rows whose keys are their numbers have only records; `numbered` adds the numbers, which depend on how many rows come
+    before.
+    """
 
     hashes: NDArray[np.uint64]
     keys: Any
     records: Any
 
     def without_keys(self) -> Chunk:
-        """The records alone."""
+        """Return the records alone."""
         return Chunk(self.hashes[:0], self.keys[:0], self.records)
 
     def numbered(self, split: str, first: int) -> Chunk:
-        """The rows with their numbers as keys, where they have no keys of their own."""
+        """Return the rows with their numbers as keys, if they have no keys."""
         if len(self.keys) == len(self.records):
             return self
         import pyarrow as pa
@@ -66,7 +72,7 @@ class Chunk(NamedTuple):
 
 
 def hash_of(split: str) -> Callable[[Key], bytes]:
-    """What orders the rows of a split, as TFDS does."""
+    """Return what orders the rows of a split, as TFDS does."""
     salted = hashlib.md5(split.encode(), usedforsecurity=False)
 
     def digest(key: Key) -> bytes:
@@ -78,7 +84,7 @@ def hash_of(split: str) -> Callable[[Key], bytes]:
 
 
 class PartWriter:
-    """Writes one part of a split into a folder, from where an earlier run stopped."""
+    """Write one part of a split into a directory, continuing an earlier run."""
 
     def __init__(self, folder: Path, split: str, part: int, features: FeatureConnector) -> None:
         self._folder, self._split, self._part = folder, split, part
@@ -96,7 +102,7 @@ class PartWriter:
         return self._done.exists()
 
     def adopt(self, staged: list[Path]) -> None:
-        """All of it is in these chunks, which another has written."""
+        """Take these chunks, which another process has written, as the whole part."""
         for path in self.chunk_paths():
             path.unlink()
         for number, path in enumerate(staged):
@@ -108,7 +114,7 @@ class PartWriter:
             file.write(str(chunks).encode())
 
     def chunk_paths(self) -> list[Path]:
-        """The chunks that are there, in order."""
+        """Return the chunks that are there, in order."""
         return sorted(self._folder.glob(f"{self._name}.*.chunk"))
 
     def write(self, source: RowSource, advance: Callable[[int], Any] = lambda _: None) -> None:
@@ -130,7 +136,7 @@ class PartWriter:
         self._finish(number)
 
     def stage(self, elements: Iterator[Any], stem: str, suffix: str) -> tuple[list[str], int]:
-        """Write chunks of rows whose keys are their numbers; the names of the chunks, and how many rows there are."""
+        """Write chunks of rows whose keys are their numbers. Return the names of the chunks, and the number of rows."""
         names: list[str] = []
         count = 0
         try:
@@ -152,7 +158,7 @@ class PartWriter:
             if found is None or self._hash(found[0]) != wanted.tobytes():
                 said = "ended" if found is None else f"gave the key {found[0]!r}"
                 raise BuildError(
-                    f"split {self._split!r}: at row {passed + at} the generator {said}, where the build that was "
+                    f"split {self._split!r}: at row {passed + at} the generator {said}, but the build that was "
                     f"stopped had another: remove {self._folder} to begin anew"
                 )
 
@@ -162,18 +168,38 @@ class PartWriter:
         parts: list[Any] = []
         keys: list[Key] = []
         size, since = 0, time.monotonic()
-        while batch := list(islice(rows, BATCH_ROWS)):
-            records = self._encode(batch, first + len(keys))
+        for batch, records in self._encoded(rows, first):
             parts.append(records)
             keys += [key for key, _ in batch]
             size += records.nbytes
             advance(len(batch))
             if len(keys) >= CHUNK_ROWS or size >= CHUNK_BYTES or time.monotonic() - since > CHUNK_SECONDS:
                 yield self._chunk(keys, pa.concat_arrays(parts))
-                first += len(keys)
                 parts, keys, size, since = [], [], 0, time.monotonic()
         if keys:
             yield self._chunk(keys, pa.concat_arrays(parts))
+
+    def _encoded(self, rows: Iterator[tuple[Key, Any]], first: int) -> Iterator[tuple[list[tuple[Key, Any]], Any]]:
+        """Yield rows with their records; a thread encodes a batch while the generator gives the next one.
+
+        Errors come in the order of rows: that of a batch before that of the generator behind it.
+        """
+        with ThreadPoolExecutor(1, "headrace-build") as thread:
+            waiting: tuple[list[tuple[Key, Any]], Future[Any]] | None = None
+            failed: Exception | None = None
+            while failed is None:
+                try:
+                    batch = list(islice(rows, BATCH_ROWS))
+                except Exception as error:
+                    batch, failed = [], error
+                if waiting is not None:
+                    yield waiting[0], waiting[1].result()
+                if not batch:
+                    break
+                waiting = batch, thread.submit(self._encode, batch, first)
+                first += len(batch)
+            if failed is not None:
+                raise failed
 
     def _encode(self, batch: list[tuple[Key, Any]], first: int) -> Any:
         try:
@@ -219,7 +245,7 @@ def read_chunk(path: Path) -> Chunk:
 
 
 def keyed(rows: Iterable[Any], prefix: str) -> Iterator[tuple[Key, Any]]:
-    """Rows with the keys that they come with, or with their numbers."""
+    """Yield rows with the keys that they come with, or with their numbers."""
     for number, row in enumerate(rows):
         if type(row) is tuple and len(row) == 2 and type(row[0]) in PLAIN_KEYS:
             yield row

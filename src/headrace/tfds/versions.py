@@ -14,7 +14,13 @@ _NAME = re.compile(r"(?P<name>[A-Za-z]\w*)(?:/(?P<config>[\w.+-]+))?(?::(?P<vers
 
 
 class Version(NamedTuple):
-    """Three numbers: what they hold changes with the first, what is added with the second, neither with the third."""
+    """Three numbers: what they hold changes with the first, what is added with the second, neither with the third.
+
+    Args:
+        major: Major version.
+        minor: Minor version.
+        patch: Patch version.
+    """
 
     major: int
     minor: int
@@ -22,7 +28,7 @@ class Version(NamedTuple):
 
     @classmethod
     def of(cls, text: str | Version) -> Version:
-        """Of `1.2.3`, and nothing else."""
+        """Parse `1.2.3`, and nothing else."""
         if isinstance(text, Version):
             return text
         found = _VERSION.fullmatch(text)
@@ -35,7 +41,7 @@ class Version(NamedTuple):
 
 
 class DatasetName(NamedTuple):
-    """What a name asks for."""
+    """A parsed dataset name."""
 
     name: str
     config: str | None
@@ -46,7 +52,7 @@ class DatasetName(NamedTuple):
 
 
 def parse_name(text: str) -> DatasetName:
-    """The name, config and version in a name as TFDS takes it; `ToyBox` is another way to write `toy_box`."""
+    """Return the name, config and version in a name as TFDS takes it; `ToyBox` is another way to write `toy_box`."""
     found = _NAME.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} names no dataset: write name, name/config, name:1.0.0 or name/config:1.*.*")
@@ -65,7 +71,7 @@ def snake_case(name: str) -> str:
 
 
 def resolve_version(wanted: str | None, there: Iterable[Version], of: str) -> Version:
-    """The highest of these versions that fits."""
+    """Return the highest of these versions that fits."""
     known = sorted(there)
     if wanted is not None and not _PATTERN.fullmatch(str(wanted)):
         raise ValueError(f"{wanted!r} is no version: write three numbers, 1.0.0, or a star for any of them, 1.*.*")

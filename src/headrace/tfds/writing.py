@@ -1,4 +1,4 @@
-"""Datasets written as TFDS lays them out, so that it reads them back: whole, or not at all."""
+"""Write datasets in TFDS's layout, atomically."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.arrow_text import parts, pick_text
+from headrace.columns.arrow_text import parts, pick_text
 from headrace.errors import StorageError
 from headrace.execute.budget import cpus
 from headrace.io.writer import plan_shards
@@ -37,7 +37,7 @@ MADE_BY = ".made_by.json"
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """What is to be written, apart from the rows."""
+    """Everything to be written except the rows."""
 
     name: str
     version: Version
@@ -61,7 +61,7 @@ class DatasetPlan:
     download_size: int = 0
     metadata: Any = None
     made_by: Mapping[str, Any] | None = None
-    """What the rows were made by, as JSON holds it: a later build of the same version must say the same."""
+    """The origin of the rows, as JSON values: a later build of the same version must have the same."""
 
     def __post_init__(self) -> None:
         if self.file_format not in FORMATS:
@@ -70,7 +70,7 @@ class DatasetPlan:
             raise ValueError(f"there cannot be {self.shards} shards")
 
     def home(self, data_dir: Path) -> Path:
-        """The folder of all its versions."""
+        """Return the folder of all its versions."""
         return data_dir / self.name / self.config if self.config else data_dir / self.name
 
     @property
@@ -89,7 +89,7 @@ class BeingBuiltError(StorageError):
 
 @contextmanager
 def building(plan: DatasetPlan, data_dir: Path, rows: Any, *, overwrite: bool) -> Iterator[Path]:
-    """The folder in which a build goes on; at the end its `whole` is the version's folder."""
+    """Yield the directory of an unfinished build; at the end its `whole` becomes the version's directory."""
     with building_folder(plan.home(data_dir) / str(plan.version), overwrite=overwrite) as folder:
         _begin(folder, {**plan.identity, "rows": rows})
         yield folder
@@ -97,7 +97,7 @@ def building(plan: DatasetPlan, data_dir: Path, rows: Any, *, overwrite: bool) -
 
 @contextmanager
 def building_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A folder that no other process writes to; at the end its `whole` becomes `target`."""
+    """Yield a folder that no other process writes to; at the end its `whole` becomes `target`."""
     if target.exists() and not overwrite:
         raise StorageError(f"{target} is there already: raise the version, or write it with overwrite=True")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -208,7 +208,7 @@ def _write_in_processes(
 
 
 def write_part(job: bytes) -> int:
-    """Write one part, in a process of its own; returns how many rows it has."""
+    """Write one part, in a separate process. Return how many rows it has."""
     import cloudpickle
 
     folder, split, part, features, source = cloudpickle.loads(job)
@@ -224,7 +224,7 @@ def write_part(job: bytes) -> int:
 
 @dataclass(frozen=True)
 class WrittenSplit:
-    """What the info says of a split."""
+    """The metadata of a split."""
 
     name: str
     lengths: list[int]
@@ -344,13 +344,13 @@ def _write_json(path: Path, page: Any) -> None:
 
 
 def _name_default_config(plan: DatasetPlan, data_dir: Path) -> None:
-    """The first config that was written is the default one, unless another is named."""
+    """Make the first config that was written the default one, unless another is named."""
     if plan.config is not None:
         name_default_config(data_dir / plan.name, plan.default_config or plan.config)
 
 
 def name_default_config(home: Path, config: str) -> None:
-    """Say which config of a dataset is the default one, where that has not been said."""
+    """Set the default config of a dataset, if it is not set."""
     page = home / ".config/metadata.json"
     if not page.exists():
         page.parent.mkdir(exist_ok=True)

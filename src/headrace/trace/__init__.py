@@ -1,1 +1,4 @@
-"""Users' functions, traced once and run on whole blocks: never wrong for it, else not at all."""
+"""Trace user functions once and run them on whole blocks, bit for bit as if called on each element.
+
+Import `Function`. It knows columns and plans, but no operation: what cannot be traced runs eagerly, and says why.
+"""

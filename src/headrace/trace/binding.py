@@ -1,4 +1,4 @@
-"""A user's function with the variables that it reads as they are now, as if it were traced at once."""
+"""Bind a user's function to the present values of its variables, as if it were traced at once."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ FIXED = (
     bool, int, float, complex, str, bytes, range, slice, type(Ellipsis), np.dtype, np.generic, enum.Enum, date, time,
     timedelta, Fraction, PurePath, re.Pattern, ModuleType, functools.partial,
 )  # fmt: skip
-"""What cannot change, or is called: a function is bound to these. Other objects may be meant to be replaced."""
+"""Types that a function is bound to: immutable ones, and functions. Other objects may be meant to be replaced."""
 MODULE_NAMES = ("__builtins__", "__name__", "__package__", "__spec__", "__file__", "__path__", "__loader__")
 DYNAMIC_NAMES = {"globals", "eval", "exec", "vars", "locals"}
 Scope = dict[str, Any]
 
 
 def bind(fn: Any, operation: str = "map") -> Any:
-    """The function with its closure and the globals that it reads as they are now, as tf.data has it.
+    """Return the function with its closure and the globals that it reads as they are now, as in tf.data.
 
     Helper functions of the user's that it calls are bound, too. Variables that one of them assigns stay live. So do
-    globals that are mutable objects; if one of these is assigned anew, a warning names it.
+    globals that are mutable objects; if one of these is assigned again, a warning names it.
     """
     if type(fn) is functools.partial:
         inner = bind(fn.func, operation)
@@ -61,7 +61,7 @@ class BoundGlobals(Scope):
             self._watched.pop(name, None)
             warnings.warn(
                 f"the global {name}, of class {type(value).__name__}, was assigned anew after {self._reader}, which "
-                f"uses it: from now on the function uses the new one, where tf.data would keep the old one. To keep "
+                f"uses it: from now on the function uses the new one, while tf.data would keep the old one. To keep "
                 f"it, give the function a default argument ({name}={name})",
                 ChangeWarning,
                 stacklevel=stack_level(),
@@ -72,12 +72,12 @@ class BoundGlobals(Scope):
         return super().__contains__(name) or name in self.module
 
     def get(self, name: str, default: Any = None) -> Any:
-        """What a name stands for now; no warning if that is not what it stood for."""
+        """Return what a name stands for now; no warning if that is not what it stood for."""
         return super().get(name, default) if super().__contains__(name) else self.module.get(name, default)
 
 
 class _Outside(NamedTuple):
-    """What code reads and assigns of its module; `dynamic` if the code alone does not tell."""
+    """The module variables that code reads and assigns; `dynamic` if the code alone does not determine them."""
 
     read: frozenset[str]
     written: frozenset[str]
@@ -104,7 +104,7 @@ class _Binding:
         self._changing = self._find_changing()
 
     def _find_changing(self) -> set[int]:
-        """The functions that read what may be assigned anew, themselves or by way of others."""
+        """Return the functions that read what may be assigned again, themselves or by way of others."""
         found = {id(fn) for fn in self._functions if fn.__closure__ or self._reads_variables(fn)}
         more = True
         while more:
@@ -121,7 +121,7 @@ class _Binding:
         return any(_is_variable(name, module[name]) for name in names)
 
     def copy_of(self, fn: FunctionType) -> FunctionType:
-        """The bound copy of a function; the function itself if it reads nothing that may change."""
+        """Return the bound copy of a function; the function itself if it reads nothing that may change."""
         if id(fn) not in self._changing:
             return fn
         if id(fn) not in self._copies:
@@ -142,7 +142,9 @@ class _Binding:
         return self._copies[id(fn)]
 
     def _cell(self, cell: CellType) -> CellType:
-        """A cell that keeps what the variable holds now; the same one if a function assigns it, or nothing is in it."""
+        """Return a cell that keeps what the variable holds now; the same one if a function assigns it, or nothing is in
+        it.
+        """
         if id(cell) not in self._cells:
             try:
                 self._cells[id(cell)] = CellType(cell.cell_contents)
@@ -151,7 +153,7 @@ class _Binding:
         return self._cells[id(cell)]
 
     def _scope(self, module: Scope) -> Scope:
-        """The globals of the copies of a module's functions, to be filled."""
+        """Return the globals of the copies of a module's functions, to be filled."""
         if id(module) not in self._scopes:
             names = {
                 name
@@ -185,7 +187,9 @@ class _Binding:
 
 
 def _may_need_binding(fn: FunctionType) -> bool:
-    """Whether a function reads anything from outside but modules and builtins: most that come by the row do not."""
+    """Return whether a function reads anything from outside but modules and builtins: most that come by the
+    row do not.
+    """
     if fn.__closure__:
         return True
     module = fn.__globals__
@@ -194,13 +198,13 @@ def _may_need_binding(fn: FunctionType) -> bool:
 
 
 def _binds_globals(fn: FunctionType) -> bool:
-    """Whether a function's globals are to be bound: not if it assigns some, which its module is to see."""
+    """Return whether a function's globals are to be bound: not if it assigns some, which its module is to see."""
     outside = _outside(fn.__code__)
     return MODULE not in fn.__globals__ and not outside.written and not outside.dynamic and not is_library(fn.__code__)
 
 
 def _reachable(fn: FunctionType) -> list[FunctionType]:
-    """The function and the user's functions that it may call by their names, and so on."""
+    """Return the function and the user's functions that it may call by their names, and so on."""
     found, waiting = {id(fn): fn}, [fn]
     while waiting:
         for other in _called(waiting.pop()):
@@ -211,7 +215,7 @@ def _reachable(fn: FunctionType) -> list[FunctionType]:
 
 
 def _called(fn: FunctionType) -> Iterator[FunctionType]:
-    """The user's functions that a function finds under a name, in its module or in its closure."""
+    """Yield the user's functions that a function finds under a name, in its module or in its closure."""
     module = fn.__globals__
     held = [module[name] for name in _outside(fn.__code__).read if name in module] if _binds_globals(fn) else []
     for cell in fn.__closure__ or ():
@@ -223,7 +227,7 @@ def _called(fn: FunctionType) -> Iterator[FunctionType]:
 
 
 def _is_variable(name: str, value: Any) -> bool:
-    """Whether a global may be assigned anew: not modules, nor what has this name wherever it was defined."""
+    """Return whether a global may be assigned again: not modules, nor what has this name wherever it was defined."""
     if value is None or isinstance(value, ModuleType):
         return False
     if isinstance(value, type | BuiltinFunctionType | np.ufunc) or (
@@ -239,7 +243,7 @@ def _is_fixed(value: Any) -> bool:
     kind = type(value)
     frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
     ours = kind.__module__.partition(".")[0] == "headrace"
-    named = callable(value) and isinstance(getattr(value, "__name__", None), str)  # a function, whoever made it
+    named = callable(value) and isinstance(getattr(value, "__name__", None), str)  # a function, however it was made
     return isinstance(value, FIXED) or hasattr(kind, "__array__") or frozen or ours or named
 
 

@@ -1,4 +1,4 @@
-"""A function's copy for tracing: what it holds on to replaced by symbols and by names that record."""
+"""Copy a function for tracing: replace what it holds by symbols and by recording names."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from headrace.trace.values import KINDS
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.dtype)
 Guard = Callable[[], bool]
-MOST_ITEMS = 1000
-"""Containers that may change are looked at before every block: larger ones cost more than that saves."""
+MAX_ITEMS = 1000
+"""Mutable containers are checked before every block: larger ones cost more than tracing saves."""
 
 
 class Capture:
-    """Makes copies for one trace, and guards: whether the names it read still mean the same."""
+    """Make copies for one trace, and guards that check whether the names it read are unchanged."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -45,7 +45,7 @@ class Capture:
         return Untraceable(self.recorder.failed)
 
     def callable(self, fn: Any) -> Any:
-        """The copy of what was given to map."""
+        """Return the copy of what was given to map."""
         ours = getattr(fn, "_headrace_constant", False) is True
         if ours or isinstance(fn, FunctionType | functools.partial | np.ufunc) or _of_numpy(fn):
             return self.value(fn, "the function")
@@ -58,7 +58,7 @@ class Capture:
         raise self.refuse(f"is an object of class {type(fn).__name__}, which may change")
 
     def value(self, value: Any, name: str) -> Any:
-        """What stands for a captured value in the copy."""
+        """Return what stands for a captured value in the copy."""
         known = self._copies.get(id(value))
         if known is None:
             known = self._substitute(value, name)
@@ -96,7 +96,7 @@ class Capture:
     def _container(self, value: Any, name: str) -> Any:
         if type(value) in (tuple, frozenset):
             return type(value)([self.value(item, name) for item in value])
-        if len(value) > MOST_ITEMS:
+        if len(value) > MAX_ITEMS:
             raise self.refuse(f"captures {name}, a {type(value).__name__} of {len(value):,} items, which may change")
         if type(value) is dict:
             self.guards.append(_same_items(value))
@@ -201,7 +201,7 @@ _LIBRARY = Path(dataclasses.__file__).parent
 
 
 def _library(fn: FunctionType) -> bool:
-    """Whether Python's own library wrote it, such as the `__repr__` of dataclasses."""
+    """Return whether Python's own library wrote it, such as the `__repr__` of dataclasses."""
     path = Path(fn.__code__.co_filename)
     return _LIBRARY in path.parents and "site-packages" not in path.parts
 

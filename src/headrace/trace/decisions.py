@@ -1,4 +1,4 @@
-"""The branches on data that one run of a traced function comes to."""
+"""The data-dependent branches that one run of a traced function takes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from headrace.trace.values import Value
 
-MOST_IN_A_ROW = 4
-MOST_PATHS = 8
-"""A function of more is called on each row: few rows of a block would take the same path."""
+MAX_DECISIONS_PER_PATH = 4
+MAX_PATHS = 8
+"""A function with more paths is called on each row: few rows of a block would take the same path."""
 
 
 @dataclass(eq=False, slots=True)
 class Decision:
-    """A value that was asked for its truth."""
+    """A value whose truth was tested."""
 
     value: Value
     answer: bool
@@ -23,30 +23,30 @@ class Decision:
     slots: int
     """How many values there were."""
     line: str
-    """Where in the user's code."""
+    """The line in the user's code."""
 
 
 class Decisions:
-    """Answers as they are laid down, then yes; the path that is yet to be tried comes of these."""
+    """Answer with the given decisions, then with True; the next path to try follows from these."""
 
     def __init__(self, answers: Sequence[bool] = ()) -> None:
         self._answers = list(answers)
         self.made: list[Decision] = []
 
     def answer(self, value: Value, steps: int, slots: int, line: str) -> bool | None:
-        """Whether the value is true on this path; None where that is one question too many."""
+        """Return whether the value is true on this path; None if that is one question too many."""
         for known in self.made:
             if known.value.slot == value.slot:
                 return known.answer
         place = len(self.made)
-        if place == MOST_IN_A_ROW:
+        if place == MAX_DECISIONS_PER_PATH:
             return None
         answer = self._answers[place] if place < len(self._answers) else True
         self.made.append(Decision(value, answer, steps, slots, line))
         return answer
 
     def next_path(self) -> list[bool] | None:
-        """The answers for the next path; None after the last."""
+        """Return the answers for the next path; None after the last."""
         answers = [decision.answer for decision in self.made]
         while answers and not answers[-1]:
             answers.pop()

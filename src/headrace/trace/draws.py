@@ -1,4 +1,4 @@
-"""Draws of a traced function: what `rng.normal(...)` becomes in a graph.
+"""Draws of a traced function: `rng.normal(...)` in a graph.
 
 The generator of a row is data like any other: three words, its key and the row's id. A draw is a function of these, of
 its arguments, and of how many numbers the row has drawn before, which is the same for all rows.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.random import BlockGenerator, RowGenerator
+from headrace.core.random import BlockGenerator, RowGenerator
 from headrace.trace.numpy_names import real
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules.draws import ARRAYS, METHODS, NUMBERS
@@ -22,7 +22,7 @@ SIGNATURES = {name: inspect.signature(getattr(BlockGenerator, name)) for name in
 
 
 def generator_column(key: int, ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The generators of the rows with these ids."""
+    """Return the generators of the rows with these ids."""
     column = np.empty((len(ids), 3), np.uint64)
     column[:, 0] = key
     column[:, 1:] = ids
@@ -37,7 +37,7 @@ class Draw:
         self.used = 0
 
     def __call__(self, state: NDArray[np.uint64], *, used: int, **given: Any) -> Any:
-        """What the generator gives after `used` numbers."""
+        """Return what the generator gives after `used` numbers."""
         rng = RowGenerator(int(state[0]), state[1:], used)
         made = getattr(rng, self.method)(**given)
         self.used = rng.used
@@ -45,7 +45,7 @@ class Draw:
 
 
 class TracedGenerator:
-    """What a function gets for its generator while it is traced."""
+    """The stand-in for a generator while a function is traced."""
 
     __slots__ = ("_recorder", "_state", "_used")
 
@@ -62,7 +62,7 @@ class TracedGenerator:
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
             return lambda *args, **kwargs: self._draw(name, args, kwargs)
-        getattr(RowGenerator, name)  # an AttributeError, where the real thing raises one
+        getattr(RowGenerator, name)  # an AttributeError, if the real one raises it
         raise self._recorder.refuse(f"uses rng.{name}")
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class TracedGenerator:
         return made
 
     def _array(self, value: Any) -> Any:
-        """A list of symbols as the array that the generator makes of it."""
+        """Return a list of symbols as the array that the generator makes of it."""
         symbols = isinstance(value, list | tuple) and any(type(v) is Symbol for v in value)
         return self._recorder.call(np.asarray, "asarray", (value,), {}) if symbols else value
 

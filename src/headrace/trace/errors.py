@@ -9,7 +9,7 @@ from headrace.trace.purity import pure_builtins
 
 
 class Untraceable(BaseException):
-    """The function must run row by row. No `Exception`, so that a user's `except` does not take it for its own."""
+    """The function must run row by row. Not an `Exception`, so that a user's `except` does not catch it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -17,15 +17,15 @@ class Untraceable(BaseException):
 
 
 OPAQUE = "of a component that is not a dense array of known shape"
-"""Why an operation is not traced, where rows may yet show what they are."""
+"""Why an operation is not traced, although the rows may have a known shape."""
 
 
 class VectorisedError(TypeError):
-    """`mode="vectorized"` was asked for, and the function cannot be."""
+    """`mode="vectorized"` was requested, and the function cannot be."""
 
 
 class Resized(Exception):  # noqa: N818
-    """The rows of a block have another length than was supposed."""
+    """The rows of a block have another length than assumed."""
 
     def __init__(self, number: int, size: int) -> None:
         super().__init__(number, size)
@@ -34,11 +34,11 @@ class Resized(Exception):  # noqa: N818
 
 
 class Mismatch(Exception):  # noqa: N818
-    """Rows turned out other than the trace said."""
+    """Rows differ from the trace's prediction."""
 
 
 def is_raised_by_user(error: BaseException) -> bool:
-    """Whether a `raise` or an `assert` of the traced function's own code raised it."""
+    """Return whether a `raise` or an `assert` of the traced function's own code raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -48,7 +48,7 @@ def is_raised_by_user(error: BaseException) -> bool:
 
 
 def describe_error(error: BaseException) -> str:
-    """What was raised; without its message where that would hold text of data."""
+    """Describe an exception, without its message if that would contain data."""
     try:
         return f"{type(error).__name__} ({error})"
     except Untraceable:
@@ -56,7 +56,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def is_for_raise(frame: FrameType) -> bool:
-    """Whether traced code makes a text only to raise an exception with it, which nothing around it catches."""
+    """Return whether traced code makes a text only to raise an exception with it, which nothing around it catches."""
     around: FrameType | None = frame
     while around is not None:
         if around.f_builtins is pure_builtins() and around.f_code.co_exceptiontable:

@@ -1,4 +1,4 @@
-"""Functions that branch on data: the rows of a block that take each path, and what is made of them put together."""
+"""Run functions that branch on data: split the rows of a block by path, and merge the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.trace.errors import Mismatch
 from headrace.trace.values import Step, Values, do_steps
 
 Taken = list[tuple[int, Indices | None]]
-"""For each path that rows took, its number and which rows; None where all did."""
+"""For each path that rows took, its number and which rows; None if all did."""
 
 
 class PathRaisesError(Exception):
@@ -30,7 +30,7 @@ class Piece:
     """Which rows of the block they are; None for all."""
     columns: list[Column]
     indices: Indices | None = None
-    """Where in the columns they are; None where the columns hold nothing else."""
+    """Their positions in the columns; None if the columns hold nothing else."""
 
 
 @dataclass(eq=False)
@@ -43,14 +43,14 @@ class Segment:
     captured: list[tuple[int, np.ndarray[Any, Any]]]
     steps: list[Step]
     takes: frozenset[int] = frozenset()
-    """The values from before that the rest needs, which rows are taken of."""
+    """Earlier values that the rest needs, and whose rows are selected."""
     again: list[Step] = field(default_factory=list)
-    """Steps from before to do again on the rows taken: what they gave lies in memory in another order than a copy."""
+    """Earlier steps to repeat on the rows taken: their results have another memory layout than a copy."""
     views: bool = False
-    """Whether the rest only looks at its argument in other ways: no need to take rows of it."""
+    """Whether the rest only makes views of its argument, so that no rows need to be selected."""
     condition: int = -1
     sides: tuple[Segment, Segment] | None = None
-    """For the rows of which the condition is true, and for the others; None at the end."""
+    """The segments for the rows whose condition is true, and for the others; None at the end."""
     path: int = 0
     raises: bool = False
     outputs: tuple[Any, ...] = ()
@@ -98,12 +98,12 @@ class Segment:
 
 
 def all_steps(tree: Segment) -> list[Step]:
-    """Every step once."""
+    """Return every step once."""
     return [*tree.steps, *[step for side in tree.sides or () for step in all_steps(side)]]
 
 
 def _truth(column: Any, n: int) -> np.ndarray[Any, Any]:
-    """What `bool` says of each row; a value that all rows share is the same for all."""
+    """Return what `bool` says of each row; a value that all rows share is the same for all."""
     found: np.ndarray[Any, Any] = np.asarray(column) != 0  # true of NaN, as `bool` is
     if found.size == n and found.shape[:1] == (n,):
         return found.reshape(n)
@@ -113,7 +113,7 @@ def _truth(column: Any, n: int) -> np.ndarray[Any, Any]:
 
 
 def join_pieces(pieces: Sequence[Piece], n: int) -> list[Column]:
-    """The columns of all rows, each path's in their places."""
+    """Return the columns of all rows, each path's in their places."""
     first = pieces[0]
     if first.rows is None:
         return first.columns

@@ -1,4 +1,4 @@
-"""A user's function and what is known of it: how it runs on a block, and why not otherwise."""
+"""A user's function and its traces: how it runs on a block, and why not otherwise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from headrace.block import Block, element, leaf
 from headrace.columns import Column
+from headrace.columns.block import Block, element, leaf
 from headrace.plan.bound import by_reference, resolved
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import function_name
@@ -24,15 +24,16 @@ from headrace.trace.result_shapes import spec_for_any_sizes
 from headrace.trace.tracing import trace
 
 MODES = ("auto", "vectorized", "eager")
-FEW = 3
-"""Blocks of fewer rows are not worth the steps of a graph, unless operations of ours are among them.
+MIN_GRAPH_ROWS = 3
+"""Blocks of fewer rows are not worth the steps of a graph, unless our own operations are among them.
 
-These cost the same for a row as for many. Were they called on rows, they would seem dear, and few would come at a time.
+These cost the same for one row as for many. If they were called on rows, they would seem slow, and few rows would come
+at a time.
 """
 
 
-LENGTHS = 16
-"""For so many lengths of rows, where only the rows tell, a function is traced."""
+MAX_TRACED_LENGTHS = 16
+"""For how many row lengths, if only the rows determine them, a function is traced."""
 
 
 _functions: WeakSet[Function] = WeakSet()
@@ -77,7 +78,7 @@ class Function:
         _functions.add(self)
 
     def after_fork(self) -> None:
-        """In the child of a fork nobody holds the locks: those who did are not there."""
+        """Replace the locks in a forked child: the threads that held them do not exist there."""
         self._lock = threading.Lock()
         self._comparing = threading.Lock()
 
@@ -85,7 +86,7 @@ class Function:
         return _restore, (self.mode, self.draws, *map(by_reference, (self.fn, *self.then)))
 
     def graph(self, spec: Spec) -> Graph | str:
-        """The graph for elements of this spec, or why the function runs row by row."""
+        """Return the graph for elements of this spec, or why the function runs row by row."""
         if self.mode == "eager":
             return f"{ROW_BY_ROW}as asked for"
         found = self._graphs.get(spec)
@@ -105,7 +106,7 @@ class Function:
         return found
 
     def spec_of_results(self, spec: Spec) -> Spec:
-        """What the function gives for elements of this spec, as far as the function tells."""
+        """Return the spec of the results for elements of this spec, as far as the function determines it."""
         found = self.graph(spec)
         if isinstance(found, Graph):
             return found.spec
@@ -116,7 +117,7 @@ class Function:
         return self._results[spec]
 
     def check(self, spec: Spec) -> None:
-        """Raise where the user wants a graph and there is none. Elements of no known shape have to come first."""
+        """Raise if the user wants a graph and there is none. Elements of unknown shape must come first."""
         found = self.graph(spec) if self.mode == "vectorized" and spec.known else ""
         if found and isinstance(found, str) and all(s.shape is not None and None not in s.shape for s in spec.leaves):
             raise VectorisedError(f"{function_name(self.fn)} cannot be vectorised: {found.removeprefix(ROW_BY_ROW)}")
@@ -141,7 +142,7 @@ class Function:
         self._graphs[spec] = f"{ROW_BY_ROW}{reason}"
 
     def spec_of(self, block: Block) -> Spec:
-        """What the rows of a block look like, as graphs are kept for."""
+        """Return what the rows of a block look like, as graphs are kept for."""
         late = block.late_spec
         key = (block.structure, *[_kind(c) for c in block.columns]) if late is None else (block.structure, late)
         spec = self._specs.get(key)
@@ -151,22 +152,22 @@ class Function:
         return spec
 
     def settled_graph(self, spec: Spec) -> Graph | None:
-        """The graph for such rows, once it is seen to give what calls give, and as long as it does."""
+        """Return the graph for such rows, once it is seen to give what calls give, and as long as it does."""
         found = self._graphs.get(spec)
         return found if isinstance(found, Graph) and not any(found.unverified) and found.current() else None
 
     def columns(
         self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]], *more: Column
     ) -> tuple[Graph, list[Column]] | None:
-        """What the function makes of a whole block, None where it must be called row by row.
+        """Apply the function to a whole block; None if it must be called row by row.
 
-        `rows` calls the function on each row: the first rows of each kind are made both ways and compared. `more` is
-        the column of the rows' generators, for a function that draws.
+        `rows` calls the function on each row: the first rows of each kind are computed both ways and compared. `more`
+        is the column of the rows' generators, for a function that draws.
         """
         if self.mode == "eager":
             return None
         spec = self.spec_of(block)
-        if block.rows < FEW and self.mode == "auto":
+        if block.rows < MIN_GRAPH_ROWS and self.mode == "auto":
             texts = all(s.dtype is not None and s.dtype.kind in "SU" for s in spec.leaves)
             known = self.graph(spec) if texts else self._graphs.get(spec)  # of which only operations of ours make much
             if not isinstance(known, Graph) or not known.operations:
@@ -215,7 +216,7 @@ class Function:
     def _run(
         self, graph: Graph, spec: Spec, block: Block, more: tuple[Column, ...], taken: Taken
     ) -> tuple[Graph, list[Column]]:
-        """The result of the graph, or of one for rows of the length that these have, and which it was."""
+        """Return the result of the graph, or of one for rows of the length that these have, and which it was."""
         latest = self._last_fitted(spec) if graph.sizes else None
         graph = latest if latest is not None and latest.current() else graph
         for _ in graph.sizes:
@@ -226,7 +227,7 @@ class Function:
         return graph, graph.run([*block.arguments(graph.in_place), *more], block.rows, taken)
 
     def _last_fitted(self, spec: Spec) -> Graph | None:
-        """The graph for rows of the length that came last, to this function or to one that does the same."""
+        """Return the graph for rows of the length that came last, to this function or to one that does the same."""
         found = self._latest.get(spec)
         if found is None and not self.then:
             known = KNOWN.get(self.fn, spec, exact=self.mode == "auto", draws=self.draws, fitted=True)
@@ -239,7 +240,7 @@ class Function:
         with self._lock:
             found = self._fitting.get(key)
             if found is None or (isinstance(found, Graph) and not found.current()):
-                if len(self._fitting) >= LENGTHS:
+                if len(self._fitting) >= MAX_TRACED_LENGTHS:
                     raise ValueError("rows of too many lengths to trace the function for each")
                 found = trace(self.fn, spec, exact=exact, draws=self.draws, sizes=sizes, then=self.then)
                 self._fitting[key] = found
@@ -256,13 +257,13 @@ def _restore(mode: str, draws: bool, *functions: Any) -> Function:
 
 
 def _rows_of(block: Block, some: np.ndarray[Any, Any]) -> Block:
-    """Rows to be looked at, by their numbers; those that follow one another are not copied."""
+    """Return rows to be looked at, by their numbers; those that follow one another are not copied."""
     start, stop = int(some[0]), int(some[-1]) + 1
     return block.slice(start, stop) if stop - start == len(some) else block.take(some)
 
 
 def _rows_will_tell(spec: Spec, reason: str) -> bool:
-    """Whether a function that cannot be traced for this spec may be for that of the rows themselves."""
+    """Return whether a function that cannot be traced for this spec may be for that of the rows themselves."""
     if spec.structure is None:
         return True
     numbers = [s for s in spec.leaves if s.dtype is None or s.dtype.kind not in "USO"]
@@ -275,7 +276,7 @@ def _kind(column: Column) -> Any:
 
 
 def _same(head: Block, called: Iterable[tuple[bool, Any]]) -> bool:
-    """Whether rows of a block are, to the bit, what calling the function gives."""
+    """Return whether rows of a block are, to the bit, what calling the function gives."""
     for ours, (fine, value) in zip(head.leaves(), called, strict=True):
         if not fine:
             return False

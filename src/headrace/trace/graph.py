@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.arrow_text import FRESH, Bytes, take_over
 from headrace.columns import Column, copy_in_order, kind_of
+from headrace.columns.arrow_text import FRESH, Bytes, take_over
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.trace.capture import Guard
@@ -17,8 +17,8 @@ from headrace.trace.errors import Mismatch
 from headrace.trace.fork import Segment, Taken, all_steps
 from headrace.trace.values import Step, Value, Values, do_steps
 
-TO_VERIFY = 8
-"""So many rows of each path are made both ways and compared."""
+ROWS_TO_VERIFY = 8
+"""How many rows of each path are computed both ways and compared."""
 
 
 @dataclass(eq=False)
@@ -34,12 +34,12 @@ class Graph:
     captured: list[tuple[Value, np.ndarray[Any, Any]]]
     guards: list[Guard]
     sizes: dict[int, int]
-    """The lengths that are supposed of rows, by the number of the operation that makes them."""
-    unverified: list[int] = field(default_factory=lambda: [TO_VERIFY])
-    """For each path through the function, how many of its rows are yet to be compared with what calls give."""
+    """The assumed lengths of rows, by the number of the operation that makes them."""
+    unverified: list[int] = field(default_factory=lambda: [ROWS_TO_VERIFY])
+    """For each path through the function, how many of its rows are still to be compared with calls."""
 
     def current(self) -> bool:
-        """Whether what the function holds on to is still what it was."""
+        """Return whether what the function holds on to is still what it was."""
         return all(guard() for guard in self.guards)
 
     @property
@@ -53,7 +53,7 @@ class Graph:
         return text + (", of rows of one length" if self.sizes else "")
 
     def run(self, columns: Sequence[Column], n: int, taken: Taken | None = None) -> list[Column]:
-        """The columns of the result for a block of `n` rows; `taken` gets the paths that they took."""
+        """Return the columns of the result for a block of `n` rows; `taken` gets the paths that they took."""
         values = self.template.copy()
         for i, column in enumerate(columns):
             values[i] = np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column
@@ -71,17 +71,20 @@ class Graph:
         return made
 
     def rows_to_verify(self, taken: Taken, n: int) -> Taken:
-        """Of the rows of a block that took these paths, those to compare with what calls give."""
+        """Return the rows of a block that took these paths and are to be compared with calls."""
         wanted = [(path, rows, self.unverified[path]) for path, rows in taken]
         return [(path, np.arange(min(n, k)) if rows is None else rows[:k]) for path, rows, k in wanted if k]
 
     def note_verified(self, verified: Taken) -> None:
-        """These rows are what calls give. Threads may compare rows at the same time: one too many does no harm."""
+        """Note that these rows equal those of calls.
+
+        Threads may compare rows at the same time: one too many does no harm.
+        """
         for path, rows in verified:
             self.unverified[path] = max(0, self.unverified[path] - (0 if rows is None else len(rows)))
 
     def _given(self, values: Values, n: int, fresh: dict[int, Bytes]) -> list[Column]:
-        """The columns, each in memory of its own, as results of the function would be."""
+        """Return the columns, each in its own memory, like results of the function."""
         if self.apart:
             found = [values[output] for output in self.outputs]
             if all(type(c) is np.ndarray and c.flags.writeable and len(c) == n for c in found):
@@ -102,7 +105,7 @@ class Graph:
         return made
 
     def _column(self, output: Any, values: Values, n: int) -> Column:
-        """A component of the result; one that the rows have no part in is the same in all."""
+        """Return a component of the result; one that the rows have no part in is the same in all."""
         if isinstance(output, tuple):
             return _repeat_value(output[0], n)
         value: Column = values[output]
@@ -111,42 +114,42 @@ class Graph:
     inputs: int = 0
     """How many components the function's argument has; they have the first slots."""
     reads: frozenset[int] = frozenset()
-    """Those of them that the function looks at, or passes on."""
+    """Those of them that the function reads, or passes on."""
     in_place: frozenset[int] = frozenset()
-    """Those that only operations look at which take records where they lie."""
+    """Inputs that only operations read that accept references to records."""
     infallible: bool = False
     """Whether no values can make it raise."""
     unbatched: frozenset[int] = frozenset()
     operations: bool = False
     """Whether operations of ours are among the steps."""
     numbers: bool = False
-    """Whether all that is given are numbers."""
+    """Whether all results are numbers."""
     apart: bool = False
-    """Whether the outputs are all that operations of ours, or one of them, gave, once each, in memory of their own."""
+    """Whether the outputs are all that operations of ours, or one of them, gave, once each, in their own memory."""
     tree: Segment | None = None
-    """Of a function that branches on data, its paths: all there is to do is one step."""
+    """The paths of a function that branches on data; it then runs as one step."""
 
 
 def _owner(array: np.ndarray[Any, Any]) -> Any:
-    """What an array has its memory from: an array, unless the memory belongs to another library."""
+    """Return what an array has its memory from: an array, unless the memory belongs to another library."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array if array.base is None else array.base
 
 
 def _own_copy(column: np.ndarray[Any, Any], fresh: dict[int, Bytes]) -> np.ndarray[Any, Any]:
-    """The column in memory of its own: that of text it was read out of in place, where no text is given."""
+    """Return the column in its own memory: that of the text it was read from in place, if no text is returned."""
     taken = None if column.flags.writeable else take_over(fresh, column)
     return np.array(column, order="C") if taken is None else taken
 
 
 def _repeat_value(value: Any, n: int) -> Column:
-    """A column of the same value."""
+    """Return a column of the same value."""
     if isinstance(value, np.ndarray | np.generic):
         return np.broadcast_to(value, (n, *value.shape))
     return [value] * n
 
 
 def column_spec(column: Column) -> TensorSpec:
-    """What rows of a column look like, for a trace."""
+    """Return what rows of a column look like, for a trace."""
     return kind_of(column).spec(column)

@@ -1,4 +1,4 @@
-"""Graphs of functions that are made again and again: a lambda within the function of a flat_map, one for each row."""
+"""Cache graphs of functions that are created repeatedly: for example a lambda inside flat_map's function."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from headrace.plan.bound import same_globals
 from headrace.plan.spec import Spec
 from headrace.trace.graph import Graph
 
-MOST = 256
+MAX_CACHED_GRAPHS = 256
 Key = tuple[CodeType, Spec, bool, bool, bool]
 
 
 class Known:
-    """The last graph of each code and spec, good for another function that holds the same.
+    """The last graph of each code and spec, valid for another function with the same closure.
 
-    Only of functions that hold next to nothing: they are kept alive.
+    Only for functions that hold very little, because they are kept alive.
     """
 
     def __init__(self) -> None:
@@ -27,9 +27,9 @@ class Known:
         self._lock = threading.Lock()
 
     def get(self, fn: Any, spec: Spec, *, exact: bool, draws: bool, fitted: bool = False) -> Graph | str | None:
-        """The graph of this function, or why there is none; None where it has to be found out.
+        """Return the graph of this function, or why there is none; None if it is not cached.
 
-        With `fitted`, the last one that was made for rows of some length which only the rows tell.
+        With `fitted`, the last one that was made for rows of a length that only the rows determine.
         """
         if not isinstance(fn, FunctionType):
             return None
@@ -48,7 +48,7 @@ class Known:
             return
         with self._lock:
             self._found[fn.__code__, spec, exact, draws, fitted] = fn, found
-            if len(self._found) > MOST:
+            if len(self._found) > MAX_CACHED_GRAPHS:
                 self._found.popitem(last=False)
 
     def renew_lock(self) -> None:
@@ -73,7 +73,7 @@ def _light(value: Any) -> bool:
 
 
 def _same(fn: FunctionType, other: FunctionType) -> bool:
-    """Whether two functions of one code do the same."""
+    """Return whether two functions of one code do the same."""
     if not same_globals(fn, other) or fn.__kwdefaults__ or fn.__dict__ or other.__dict__:
         return False
     ours, theirs = (_held_values(fn), fn.__defaults__ or ()), (_held_values(other), other.__defaults__ or ())

@@ -13,13 +13,13 @@ from headrace.identity.code import instructions
 from headrace.plan.spec import LeafSpec, Spec
 
 Path = tuple[Any, ...]
-"""How a value is got at: the name of an argument, then keys."""
+"""The path to a value: the name of an argument, then keys."""
 UNKNOWN: Path = ("",)
 _said: dict[Any, Any] = {}
 
 
 def text_kind(value: Any) -> str:
-    """Whether something is, or describes, bytes ("S") or str ("U"); "" if neither."""
+    """Return whether something is, or describes, bytes ("S") or str ("U"); "" if neither."""
     if isinstance(value, LeafSpec):
         return value.dtype.kind if value.dtype is not None and value.dtype.kind in "SU" else ""
     return "U" if isinstance(value, str) else "S" if isinstance(value, bytes) else ""
@@ -97,7 +97,7 @@ def _comparisons(fn: FunctionType) -> Iterable[tuple[int, Path, Any]]:
 def _operand(
     fn: FunctionType, steps: tuple[dis.Instruction, ...], end: int, known: dict[str, Path]
 ) -> tuple[Path | None, Any, int] | None:
-    """What the instructions before `end` put on the stack last: its path or its value, and where they begin."""
+    """Return what the instructions before `end` push last: its path or its value, and where they begin."""
     if not end:
         return None
     step = steps[end - 1]

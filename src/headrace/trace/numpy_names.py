@@ -1,4 +1,4 @@
-"""NumPy as a traced function sees it: the same names, each recording what it is called for."""
+"""NumPy as a traced function sees it: the same names, which record their calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BARRED = frozenset({
 
 
 def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One of NumPy's functions applied to symbols."""
+    """Return one of NumPy's functions applied to symbols."""
     name = func.__name__
     if name in BARRED:
         raise recorder.refuse(f"uses np.{name}")
@@ -60,7 +60,7 @@ def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any
 def _like(
     recorder: Recorder, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """An array of another's shape: nothing of its data is needed."""
+    """Return an array of another's shape: nothing of its data is needed."""
     prototype, *rest = args or (kwargs.pop("a", None),)
     value = recorder.value_of(prototype)
     sample = value.sample if isinstance(value, Value) else value
@@ -97,7 +97,7 @@ class Recorded:
 
 
 class _ScalarKind(type):
-    """Stands for one of NumPy's scalar types: it converts symbols, and is the type itself in every other way."""
+    """A stand-in for a NumPy scalar type: it converts symbols, and otherwise behaves like the type."""
 
     real: type
     dtype: np.dtype[Any]
@@ -123,7 +123,7 @@ class _ScalarKind(type):
 
 
 def scalar_kind(recorder: Recorder, kind: type) -> Any:
-    """The stand-in for a scalar type. Abstract ones (np.integer) are only asked about, so they stay."""
+    """Return the stand-in for a scalar type. Abstract ones (np.integer) are only asked about, so they stay."""
     if kind not in _CONCRETE:
         return kind
     return _ScalarKind(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "recorder": recorder})
@@ -170,7 +170,7 @@ class Namespace:
 
 
 def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
-    """What a traced function gets for something of NumPy's."""
+    """Return what a traced function gets for something of NumPy's."""
     if isinstance(value, type):
         if issubclass(value, np.generic):
             return scalar_kind(recorder, value)

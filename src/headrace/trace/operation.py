@@ -28,15 +28,15 @@ def traced_operation(
 ) -> Callable[[F], F]:
     """Make a function of one element's components an operation of graphs.
 
-    Called on components it runs as written. Within a traced function, where arguments are symbols, it becomes a step:
+    Called on components it runs as written. Within a traced function, whose arguments are symbols, it becomes a step:
     `spec` gets TensorSpecs in place of the symbols and gives TensorSpecs in the structure of the result; `block` gets
     the same and gives a function of whole columns (arrays, Ragged, Arrow arrays, lists), one for each symbol, which
-    gives columns in that structure. It must give the same bits, and raise where any row raises; arrays that can be
-    written to must not share memory. `even` says that rows mostly have one size where `spec` has None: a traced
-    function goes on from there, and blocks in which they have not are made row by row. `in_place` says that a column
-    of records may also be a `RecordRefs`. `scaled` gets what `block` gets, which of the results is a text, and how its
-    bytes are `Scaled`: it gives another such function, for which they may come so, or None. `reads_all` says, of the
-    same arguments, whether bytes that it reads out of a text which has as many are just those of the text.
+    gives columns in that structure. It must give the same bits, and raise if any row raises; writable arrays must not
+    share memory. `even` says that rows mostly have one size if `spec` has None: a traced function continues from there,
+    and blocks of other rows are made row by row. `in_place` says that a column of records may also be a `RecordRefs`.
+    `scaled` gets what `block` gets, which of the results is a text, and how its bytes are `Scaled`: it returns another
+    such function that accepts them, or None. `reads_all` says, of the same arguments, whether it reads a text of the
+    same number of bytes completely.
     """
 
     how = Blockwise(spec, block, even, in_place, scaled, reads_all)

@@ -13,13 +13,13 @@ from headrace.trace.capture import Capture
 from headrace.trace.decisions import Decision
 from headrace.trace.errors import Untraceable
 from headrace.trace.fork import Piece, Segment, Taken, join_pieces
-from headrace.trace.graph import TO_VERIFY, Graph
+from headrace.trace.graph import ROWS_TO_VERIFY, Graph
 from headrace.trace.recorder import Recorder
 from headrace.trace.reuse import reuse_memory
 from headrace.trace.values import KINDS, Step, Value, Values
 
 VIEWS = frozenset({"getitem", "T", "transpose", "permute_dims", "swapaxes", "moveaxis", "flip", "fliplr", "flipud"})
-"""Operations that NumPy does by strides, where what goes in is one array of rows."""
+"""Operations that NumPy does by strides, if the input is one array of rows."""
 
 
 @dataclass(eq=False)
@@ -29,11 +29,11 @@ class Path:
     recorder: Recorder
     capture: Capture
     outputs: Sequence[Any] | None = None
-    """For each component its value, or a constant; None where the function raises."""
+    """For each component its value, or a constant; None if the function raises."""
 
     @property
     def decisions(self) -> list[Decision]:
-        """Where it parts from others."""
+        """Return the decisions at which it diverges from other paths."""
         return self.recorder.decisions.made
 
     @property
@@ -42,21 +42,21 @@ class Path:
         return self.recorder.steps
 
     def needs_after(self, steps: int) -> Iterator[Value]:
-        """The values that are used after so many steps."""
+        """Yield the values that are used after this many steps."""
         for step in self.steps[steps:]:
             yield from step.uses
         yield from (d.value for d in self.decisions if d.steps >= steps)
         yield from (o for o in self.outputs or () if isinstance(o, Value))
 
     def shared_with(self, other: Path) -> tuple[int, int]:
-        """How many steps and values two paths have in common."""
+        """Return how many steps and values two paths have in common."""
         for mine, theirs in zip(self.decisions, other.decisions, strict=False):
             if mine.answer != theirs.answer:
                 return mine.steps, mine.slots
         raise Untraceable("does not do the same each time")
 
     def kept_for(self, others: Sequence[Path]) -> set[int]:
-        """The slots of values that must stay as they are until the end of this path, or for another one."""
+        """Return the slots of values that must stay as they are until the end of this path, or for another one."""
         kept = {value.slot for value in [*(d.value for d in self.decisions), *(self.outputs or ())] if _is_value(value)}
         for other in others:
             if other is not self:
@@ -66,7 +66,7 @@ class Path:
 
 
 def join_paths(paths: list[Path], graphs: list[Graph]) -> Graph:
-    """One graph of all paths: a step that has each row take its own."""
+    """Return one graph of all paths: a step that has each row take its own."""
     where = f"branches on data at {paths[0].decisions[0].line}"
     if not graphs:
         raise Untraceable(f"{where}, and raises on all paths")
@@ -80,7 +80,7 @@ def join_paths(paths: list[Path], graphs: list[Graph]) -> Graph:
     passed = [_passed_on([end[i] for end in ends], inputs) for i in range(len(first.outputs))]
     made = [i for i, slot in enumerate(passed) if slot is None]
     if any(_kinds_of_rows(ends[0])[i] is None for i in made):
-        raise Untraceable(f"{where}, and gives what is no dense array of known shape")
+        raise Untraceable(f"{where}, and gives something other than a dense array of known shape")
     for path in paths:
         path.outputs = path.outputs and [path.outputs[i] for i in made]
     tree = _grow_tree(paths)
@@ -109,7 +109,7 @@ def join_paths(paths: list[Path], graphs: list[Graph]) -> Graph:
         [(Value(inputs + i, array, batched=False), array) for i, array in enumerate(captured)],
         [guard for path in paths for guard in [*path.capture.guards, *path.recorder.layout_guards()]],
         {},
-        [TO_VERIFY if path.outputs is not None else 0 for path in paths],
+        [ROWS_TO_VERIFY if path.outputs is not None else 0 for path in paths],
         inputs=inputs,
         reads=frozenset(slot for slot in passed if slot is not None).union(*map(_slots_read, paths)),
         infallible=not raises and all(graph.infallible for graph in graphs),
@@ -124,25 +124,27 @@ def _slots_read(path: Path) -> set[int]:
 
 
 def _kinds_of_rows(outputs: Sequence[Any]) -> list[Any]:
-    """Of each component the dtype and shape; None where it is no dense array."""
+    """Return the dtype and shape of each component; None if it is no dense array."""
     samples = [o.sample if isinstance(o, Value) else o for o in outputs]
     dense = [isinstance(s, np.ndarray | np.generic) and s.dtype.kind in KINDS for s in samples]
     return [(s.dtype, s.shape) if fine else None for s, fine in zip(samples, dense, strict=True)]
 
 
 def _passed_on(outputs: list[Any], inputs: int) -> int | None:
-    """The slot of the argument's component that a component of the result is on all paths; None where it is another."""
+    """Return the slot of the argument's component that a result is on all paths; None if it is another."""
     slots = {o.slot if isinstance(o, Value) and o.slot < inputs else None for o in outputs}
     return slots.pop() if len(slots) == 1 else None
 
 
 def _grow_tree(paths: Sequence[Path]) -> Segment:
-    """The segments of all paths, those that several share once; what is done again is kept from being written over."""
+    """Return the segments of all paths, those that several share once; what is done again is kept from being written
+    over.
+    """
     return _grow(paths, list(paths), 0, 0, 0)
 
 
 def _slots_done_again(tree: Segment) -> set[int]:
-    """What the steps that are done again on some rows look at."""
+    """Return what the steps that are done again on some rows look at."""
     sides = tree.sides or ()
     own = {value.slot for step in tree.again for value in step.uses}
     return own.union(*[_slots_done_again(side) for side in sides])
@@ -182,7 +184,7 @@ def _grow(paths: Sequence[Path], group: list[Path], depth: int, steps: int, slot
 
 
 def _alike(a: Path, b: Path, ours: Decision, theirs: Decision, start: int) -> bool:
-    """Whether two paths came to a decision in the same way."""
+    """Return whether two paths came to a decision in the same way."""
     if (ours.value.slot, ours.steps, ours.slots) != (theirs.value.slot, theirs.steps, theirs.slots):
         return False
     pairs = zip(a.steps[start : ours.steps], b.steps[start : theirs.steps], strict=True)
@@ -211,7 +213,7 @@ def _enter(made: Segment, group: Sequence[Path], steps: int, slots: int) -> None
 
 
 def _in_order(value: Value) -> bool:
-    """Whether rows that are copied lie in memory as the function would see them."""
+    """Return whether copied rows have the memory layout that the function would see."""
     if not isinstance(value.sample, np.ndarray):
         return not isinstance(value.sample, tuple | list)
     return value.faithful and value.sample.flags.c_contiguous

@@ -1,4 +1,4 @@
-"""Whether calling a function could be noticed: by what its code does, and by what it holds on to."""
+"""Decide whether a function has side effects, from its code and from what it holds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EFFECTS = {
 
 @cache
 def pure_builtins() -> dict[str, object]:
-    """The builtins a traced function may use; not to be written to."""
+    """Return the builtins a traced function may use; not to be written to."""
     return {
         name: value
         for name, value in vars(builtins).items()
@@ -38,7 +38,7 @@ def pure_builtins() -> dict[str, object]:
 
 
 def effect(fn: FunctionType) -> str | None:
-    """What the function's code does that somebody could notice, None if nothing."""
+    """Describe a visible side effect of the function's code, None if there is none."""
     if fn.__code__.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return f"{fn.__name__} is a generator or a coroutine"
     return _effect(fn.__code__, fn.__code__.co_filename)
@@ -64,5 +64,5 @@ def _line(instruction: dis.Instruction) -> int | None:
 
 @lru_cache(maxsize=1024)
 def decides(code: CodeType) -> bool:
-    """Whether the code can take another way for another value: it branches or loops."""
+    """Return whether the code can take another way for another value: it branches or loops."""
     return any("JUMP" in i.opname or i.opname == "FOR_ITER" for i in instructions(code))

@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
-from headrace.trace.decisions import MOST_IN_A_ROW, Decisions
+from headrace.trace.decisions import MAX_DECISIONS_PER_PATH, Decisions
 from headrace.trace.errors import OPAQUE, Resized, Untraceable
 from headrace.trace.sizes import Sizes, sizes_in
 from headrace.trace.uneven import change_of_values
@@ -46,7 +46,7 @@ def user_line() -> str:
 
 
 Chooser = Callable[[Call], tuple[Kernel, bool, bool]]
-"""From a call to its kernel, whether that goes row by row, and whether its rows lie in memory as the samples do."""
+"""From a call to its kernel, whether that goes row by row, and whether its rows have the samples' memory layout."""
 
 
 class Recorder:
@@ -79,7 +79,7 @@ class Recorder:
         return [step.gives for step in self.steps if step.gives is not None]
 
     def refuse(self, what: str) -> Untraceable:
-        """End the trace, now and, should somebody catch this, afterwards. The first reason counts."""
+        """End the trace, now and, if user code catches this, afterwards. The first reason counts."""
         if self.failed is None:
             self.failed = what if self.returned else f"{what} at {user_line()}"
         return Untraceable(self.failed)
@@ -89,20 +89,20 @@ class Recorder:
         return Value(len(self.template) - 1, sample, batched, static)
 
     def wrap(self, value: Value) -> Any:
-        """The symbol that stands for a value."""
+        """Return the symbol that stands for a value."""
         made = self._symbol(self, value)
         self._live.append(weakref.ref(made))
         return made
 
     def input(self, sample: Any, spec: TensorSpec | None = None) -> Any:
-        """A column of the block; without a sample, one that only travels through."""
+        """Return a column of the block; without a sample, one that only travels through."""
         value = self._value(sample, batched=True)
         value.spec = spec
         self.inputs += 1
         return self.wrap(value)
 
     def capture(self, array: np.ndarray[Any, Any]) -> Any:
-        """An array from around the function: an input of the graph, read anew for each block."""
+        """Return an array from around the function: an input of the graph, read again for each block."""
         for value, known in self.captured:
             if known is array:
                 return self.wrap(value)
@@ -113,7 +113,7 @@ class Recorder:
         return self.wrap(value)
 
     def constant(self, value: Any) -> Any:
-        """A value that is the same for ever."""
+        """Return a value that is the same forever."""
         kept = value.copy() if isinstance(value, np.ndarray) else value
         return self.wrap(self._value(value, batched=False, static=True, constant=kept))
 
@@ -127,7 +127,7 @@ class Recorder:
             self._errors.pop()
 
     def evaluate(self, fn: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
-        """What the operation makes of the samples."""
+        """Return what the operation makes of the samples."""
         try:
             with np.errstate(all="ignore"):
                 return fn(*map_arguments(args, sample_of), **map_arguments(kwargs, sample_of))
@@ -153,7 +153,7 @@ class Recorder:
         return self.record(call)
 
     def decide(self, value: Value) -> bool:
-        """What the function is told where it asks whether a value is true, on the path that is traced."""
+        """Answer whether a value is true, on the path that is traced."""
         if self.failed is not None:
             raise Untraceable(self.failed)
         one = not value.opaque and not self.returned and np.size(value.sample) == 1
@@ -163,16 +163,16 @@ class Recorder:
             raise self.refuse("branches on data, of rows of a length that only they tell")
         answer = self.decisions.answer(value, len(self.steps), len(self.template), user_line())
         if answer is None:
-            raise self.refuse(f"branches on data more than {MOST_IN_A_ROW} times in a row")
+            raise self.refuse(f"branches on data more than {MAX_DECISIONS_PER_PATH} times in a row")
         return answer
 
     def note_shape_read(self, value: Value) -> None:
-        """The function asks for the shape of a value."""
+        """Note that the function reads the shape of a value."""
         if value.sized and not self.sizes.read:
             self.sizes.read = user_line()
 
     def value_of(self, item: Any) -> Any:
-        """The value a symbol stands for; captured arrays that come in by other ways are inputs too."""
+        """Return the value a symbol stands for; captured arrays that come in by other ways are inputs too."""
         value = getattr(type(item), "_traced", None)
         if value is not None:
             if item._recorder is not self:
@@ -214,7 +214,7 @@ class Recorder:
         return self._items(value) if several else self.wrap(value)
 
     def _items(self, value: Value) -> Any:
-        """The results of an operation that has several."""
+        """Return the results of an operation that has several."""
         made = []
         for i, one in enumerate(value.sample):
             item = self._value(one, batched=value.batched)
@@ -230,7 +230,7 @@ class Recorder:
         kwargs: dict[str, Any],
         how: Blockwise,
     ) -> Any:
-        """A function of ours that works on whole columns; see `traced_operation`."""
+        """Return a function of ours that works on whole columns; see `traced_operation`."""
         args, kwargs = map_arguments((args, kwargs), lambda item: _plain_if_static(self.value_of(item)))
         if not any(value.batched for value in leaves((args, kwargs))):
             raise self.refuse(f"{name} is called on values that are the same for all rows")
@@ -252,7 +252,7 @@ class Recorder:
 
         def scale(slot: int, scaled: Scaled) -> bool:
             nonlocal run
-            assert how.scaled is not None, "only who can is asked"
+            assert how.scaled is not None, "the operation supports scaling"
             other = how.scaled(slot - first, scaled, *described, **named)
             run = other or run
             return other is not None
@@ -268,7 +268,7 @@ class Recorder:
         return structure.pack([self.wrap(item) for item in made])
 
     def _supposed(self, given: Value, spec: TensorSpec) -> Value:
-        """Rows of a length that nobody knows yet: of the one supposed, or the block ends there."""
+        """Assume a length for rows of unknown length; the block ends if they have another."""
         number = self.sizes.suppose()
         size = self.sizes.used[number]
         sample = dummy(TensorSpec((size, *(spec.shape or ())[1:]), spec.dtype))
@@ -297,7 +297,7 @@ class Recorder:
             raise self.refuse("writes to an array while another name or view of it is in use")
 
     def layout_guards(self) -> list[Callable[[], bool]]:
-        """Whether captured arrays still have the layout that they had."""
+        """Return whether captured arrays still have the layout that they had."""
         return [_same_layout(array) for _, array in self.captured]
 
     def release(self) -> None:
@@ -310,7 +310,7 @@ class Recorder:
         self.steps, self.template, self.captured, self._live = [], [], [], []
 
     def record_known(self, call: Call) -> Value:
-        """The value of a call whose sample is known: a constant where all that goes in is."""
+        """Return the value of a call whose sample is known: a constant if all inputs are."""
         made = self.constant(call.sample) if all(v.static for v in call.values) else self.record(call)
         return made._value  # type: ignore[no-any-return]
 
@@ -321,17 +321,17 @@ def _same_layout(array: np.ndarray[Any, Any]) -> Callable[[], bool]:
 
 
 def _plain_if_static(item: Any) -> Any:
-    """A value that is the same for ever as itself."""
+    """Return a value that is the same forever as itself."""
     return item.sample if isinstance(item, Value) and item.static else item
 
 
 def _spread(value: Any, n: int) -> Any:
-    """The column of a value that all rows share."""
+    """Return the column of a value that all rows share."""
     return np.broadcast_to(value, (n, *np.shape(value)))
 
 
 def _outline(sample: Any) -> Any:
-    """An array of the same shape and dtype that takes no memory."""
+    """Return an array of the same shape and dtype that takes no memory."""
     return np.broadcast_to(np.zeros((), sample.dtype), sample.shape) if isinstance(sample, np.ndarray) else sample
 
 

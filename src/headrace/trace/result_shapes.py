@@ -1,4 +1,4 @@
-"""What is known of a function's results when its elements have sizes that only the rows tell.
+"""Infer a function's result sizes if its elements have sizes that only the rows determine.
 
 A function of such elements is traced for elements of several sizes. Sizes of its results that are the same for all of
 them do not depend on the elements.
@@ -23,7 +23,7 @@ MIN_TRACES = 3
 
 
 def spec_for_any_sizes(fn: Callable[..., Any], spec: Spec) -> Spec | None:
-    """The spec of the results for elements of this spec, which leaves sizes open; None if it cannot be told."""
+    """Return the spec of the results for elements of this spec, which leaves sizes open; None if it is unknown."""
     if not _is_traceable(spec):
         return None
     found: list[Graph] = []
@@ -47,7 +47,7 @@ def _is_traceable(spec: Spec) -> bool:
 
 
 def _sized(spec: Spec, size: int) -> Spec:
-    """With sizes in place of those that are open: the same ones for all leading axes, others for axes after them."""
+    """Replace open sizes: by the same ones for all leading axes, by others for axes after them."""
     leaves = []
     for s in spec.leaves:
         shape = s.shape

@@ -1,4 +1,4 @@
-"""Steps that write into memory which nobody reads any more."""
+"""Let steps write into memory that is no longer read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headrace.trace.values import Fresh, Kernel, Step, Values
 
 
 def reuse_memory(steps: list[Step], kept: set[int], own: frozenset[int] = frozenset()) -> list[Step]:
-    """The steps, those that can writing into an array that nobody reads any more: memory that is warm costs less.
+    """Return the steps, some of which write into an array that is no longer read: warm memory costs less.
 
-    `own` are the slots of what operations of ours give, arrays of their own wherever they can be written to.
+    `own` are the slots of results of our operations, which have their own memory if they are writable.
     """
     uses = [value.slot for step in steps for value in step.uses]
     makers = {step.slot: step for step in steps}
@@ -52,13 +52,13 @@ def _into_if_writable(into: Any, slot: int, sample: Any, otherwise: Kernel) -> K
 
 
 def _is_shared(values: Values, slot: int) -> bool:
-    """Whether another value may lie in the same memory, as where an operation gave what it was given."""
+    """Return whether another value may share the memory, for example if an operation returned its argument."""
     memory = _memory(values[slot])
     return any(_memory(value) is memory for i, value in enumerate(values) if i != slot)
 
 
 def _memory(value: Any) -> Any:
-    """The object that holds the memory of a column."""
+    """Return the object that holds the memory of a column."""
     while (base := getattr(value, "base", None)) is not None:
         value = base
     data = getattr(value, "data" if isinstance(value, Varied) else "values", None)

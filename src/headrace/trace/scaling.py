@@ -15,14 +15,14 @@ CASTS = frozenset({"astype", "asarray", "array", "scalar type"})
 ARITHMETIC = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "true_divide": 3}
 EITHER_WAY = frozenset({"add", "multiply"})
 EXACT_INTEGERS = 1 << 24
-"""Up to here every integer is a float32."""
+"""Up to this every integer is exact in float32."""
 
 
 def scale_at_once(steps: list[Step], kept: set[int]) -> None:
-    """Have the last of the steps that cast bytes to float32 and calculate with numbers do all of their work.
+    """Let the last of the steps that cast bytes to float32 and compute with numbers do all of their work.
 
-    IEEE 754 says what each operation gives, so it does not matter who does it. Memory is what takes time: the floats
-    are written once, and not read again.
+    IEEE 754 defines the result of each operation, so it does not matter which step does it. Memory takes the time: the
+    floats are written once, and not read again.
     """
     for first in steps:
         source = _bytes_to_floats(first)
@@ -45,7 +45,7 @@ def scale_at_once(steps: list[Step], kept: set[int]) -> None:
 
 
 def _bytes_to_floats(step: Step) -> Value | None:
-    """The bytes that a step makes float32 of."""
+    """Return the bytes that a step makes float32 of."""
     if step.name not in CASTS or step.errors or not isinstance(step.kernel, Fresh) or len(step.uses) != 1:
         return None
     source, made = step.uses[0], step.sample
@@ -55,7 +55,9 @@ def _bytes_to_floats(step: Step) -> Value | None:
 
 
 def _next_operation(steps: list[Step], before: Step, kept: set[int]) -> tuple[Step, int, float] | None:
-    """The step that alone reads what another one gave, if it calculates with a number; what it does, and the number."""
+    """Return the step that alone reads what another one gave, if it calculates with a number; what it does, and the
+    number.
+    """
     readers = [step for step in steps for value in step.uses if value.slot == before.slot]
     if len(readers) != 1 or before.slot in kept:
         return None
@@ -79,7 +81,7 @@ def _is_slot(item: Any, slot: int) -> bool:
 
 
 def _number(item: Any) -> float | None:
-    """An operand that is the same number for ever, as NumPy takes it beside float32."""
+    """Return an operand that is the same number forever, as NumPy takes it beside float32."""
     value = item.sample if isinstance(item, Value) and item.static else item
     if type(value) is int and abs(value) > EXACT_INTEGERS:
         return None
@@ -107,9 +109,10 @@ def _all_at_once(slot: int, chain: list[Step], how: Scaled) -> Kernel:
 
 
 def _scale_where_read(steps: list[Step], source: Value, last: Step, how: Scaled, kept: set[int]) -> None:
-    """Have who finds the text give scaled numbers, where its bytes are all that is made of it: they are never a column.
+    """Let the operation that finds the text return scaled numbers, if its bytes have no other use: they are never a
+    column.
 
-    What comes from there to the `last` step has nothing to do then. Where it is a text after all, all is as ever.
+    The steps from there to the `last` one then have nothing to do. If it is a text after all, everything runs as usual.
     """
     makers = {slot: step for step in steps for slot in (step.slot, *(step.gives or ()))}
     uses = [value.slot for step in steps for value in step.uses]
@@ -129,7 +132,9 @@ def _scale_where_read(steps: list[Step], source: Value, last: Step, how: Scaled,
 
 
 def _only_reshapes(step: Step) -> bool:
-    """Whether it gives the same values in the same order, of the same rows or of rows of a length that is supposed."""
+    """Return whether it gives the same values in the same order, of the same rows or of rows of a length that is
+    supposed.
+    """
     call = step.call
     return step.name in ("", "reshape") and not (call and (call.kwargs or any(isinstance(a, str) for a in call.args)))
 

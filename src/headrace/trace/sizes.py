@@ -1,7 +1,7 @@
-"""Lengths that only the rows tell, such as that of raw bytes.
+"""Lengths that only the rows determine, such as that of raw bytes.
 
-A function of such rows is traced for a length that suits it, which a `reshape` gives away, and again for the one that
-the rows of a block turn out to have.
+A function of such rows is traced for a length that suits it, which a `reshape` reveals, and again for the one that the
+rows of a block turn out to have.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from typing import Any, TypeVar
 
 from headrace.trace.values import Value, leaves, map_arguments, sample_of
 
-FIRST = 64
-TRIES = 8
-LARGEST = 1 << 23
+FIRST_LENGTH = 64
+MAX_TRIES = 8
+MAX_LENGTH = 1 << 23
 
 T = TypeVar("T")
 
 
 @dataclass
 class Sizes:
-    """The lengths that one trace supposes, by the number of the operation whose results have them."""
+    """The lengths that one trace assumes, by the number of the operation whose results have them."""
 
     given: dict[int, int]
     used: dict[int, int] = field(default_factory=dict)
     reshaped: set[int] = field(default_factory=set)
-    """Those for which something is reshaped to a shape that leaves nothing open."""
+    """Those for which a reshape to a fully known shape was recorded."""
     misfit: tuple[int, int, int] | None = None
-    """The number, how many values there were and how many were needed, where a reshape did not fit."""
+    """The number, how many values there were and how many were needed, if a reshape did not fit."""
     read: str = ""
-    """Where the function asked for a length, so that it may do another thing for another one."""
+    """Where the function read a length, so that it may behave differently for another one."""
 
     def suppose(self) -> int:
-        """The length of what one more operation gives."""
+        """Return the length of what one more operation gives."""
         number = len(self.used)
-        self.used[number] = self.given.get(number, FIRST)
+        self.used[number] = self.given.get(number, FIRST_LENGTH)
         return number
 
     def fits(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note what a reshape tells of the lengths that lead to it."""
+        """Record what a reshape reveals about the lengths that lead to it."""
         source = args[0] if name == "reshape" and args else None
         if not isinstance(source, Value) or not source.sized:
             return
@@ -64,10 +64,10 @@ def _numbers(tree: Any) -> Any:
 
 
 def fit_sizes(attempt: Callable[[Sizes], T], start: dict[int, int]) -> tuple[T, Sizes]:
-    """What the attempt gives with lengths that suit it, near those it starts from, and these."""
+    """Return what the attempt gives with lengths that suit it, near those it starts from, and these."""
     given = dict(start)
     before: dict[int, tuple[int, int]] = {}
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         sizes = Sizes(dict(given))
         made = attempt(sizes)
         if sizes.misfit is None:
@@ -75,8 +75,8 @@ def fit_sizes(attempt: Callable[[Sizes], T], start: dict[int, int]) -> tuple[T, 
         number, have, need = sizes.misfit
         size = sizes.used[number]
         last_size, last_have = before.get(number, (size - 1, have - 1))
-        step, rest = divmod((need - have) * (size - last_size), (have - last_have) or LARGEST)
-        if rest or not step or not 0 <= size + step <= LARGEST:
+        step, rest = divmod((need - have) * (size - last_size), (have - last_have) or MAX_LENGTH)
+        if rest or not step or not 0 <= size + step <= MAX_LENGTH:
             break
         before[number] = (size, have)
         given[number] = size + step
@@ -84,7 +84,7 @@ def fit_sizes(attempt: Callable[[Sizes], T], start: dict[int, int]) -> tuple[T, 
 
 
 def is_settled(attempt: Callable[[Sizes], Any], sizes: Sizes, worked: Callable[[Any], bool]) -> bool:
-    """Whether no other lengths than these suit."""
+    """Return whether no other lengths than these suit."""
     if sizes.reshaped != set(sizes.used):
         return False
     for number, size in sizes.used.items():
@@ -96,5 +96,5 @@ def is_settled(attempt: Callable[[Sizes], Any], sizes: Sizes, worked: Callable[[
 
 
 def sizes_in(args: Any) -> frozenset[int]:
-    """The numbers of the lengths that values among arguments depend on."""
+    """Return the numbers of the lengths that values among arguments depend on."""
     return frozenset().union(*[v.sized for v in leaves(args)])

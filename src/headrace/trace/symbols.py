@@ -34,7 +34,7 @@ ARRAY_NAMES = {
     "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "neg": "negative",
     "pos": "positive", "abs": "absolute", "invert": "invert",
 }  # fmt: skip
-"""What operators are called among NumPy's functions; `pow` is not `power`: it treats some exponents in its own way."""
+"""NumPy's functions for operators; `pow` is not `power`: it treats some exponents specially."""
 
 ATTRIBUTES = frozenset({"shape", "dtype", "ndim", "size", "itemsize", "nbytes"})
 VIEWS = frozenset({"T", "mT", "real", "imag"})
@@ -64,7 +64,7 @@ class Attribute(Method):
 
 
 def as_new_array(change: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that writes into its first argument as one that gives a new array."""
+    """Return a function that writes into its first argument as one that gives a new array."""
 
     def fn(target: Any, *args: Any, **kwargs: Any) -> Any:
         own = target.copy(order="K")
@@ -75,7 +75,7 @@ def as_new_array(change: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Symbol:
-    """Answers as an array or a NumPy scalar would, and records what is done to it."""
+    """Behave like an array or a NumPy scalar, and record what is done to it."""
 
     __slots__ = ("__weakref__", "_recorder", "_value")
     __hash__ = None  # type: ignore[assignment]
@@ -109,7 +109,7 @@ class Symbol:
         return sample
 
     def _known(self, what: str) -> Any:
-        """The value itself, where it does not depend on the data."""
+        """Return the value itself, if it does not depend on the data."""
         if not self._value.static:
             raise self._recorder.refuse(what)
         return self._value.sample
@@ -128,14 +128,14 @@ class Symbol:
             return self._call(Attribute(name), name, self)
         if name in WRITERS and isinstance(sample, np.ndarray):
             return lambda *args, **kwargs: self._write(Method(name), name, args, kwargs)
-        getattr(sample, name)  # an AttributeError, where the real thing raises one
+        getattr(sample, name)  # an AttributeError, if the real one raises it
         if name in METHODS:
             method = Method(name)
             return lambda *args, **kwargs: self._call(method, name, self, *args, **kwargs)
         raise self._recorder.refuse(f"uses .{name}")
 
     def _write(self, change: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Have `change` write into this array."""
+        """Let `change` write into this array."""
         recorder = self._recorder
         recorder.check_written(self)
         args, kwargs = map_arguments(args, recorder.value_of), map_arguments(kwargs, recorder.value_of)
@@ -229,7 +229,7 @@ class Symbol:
 def apply_ufunc(
     recorder: Recorder, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """A ufunc, or one of its methods, applied to symbols."""
+    """Return a ufunc, or one of its methods, applied to symbols."""
     if method == "at":
         raise recorder.refuse(f"uses np.{ufunc.__name__}.at")
     out = kwargs.pop("out", None)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import leaf
+from headrace.columns.block import leaf
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.frameworks import framework_called
 from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.trace.capture import Capture
-from headrace.trace.decisions import MOST_PATHS
+from headrace.trace.decisions import MAX_PATHS
 from headrace.trace.draws import TracedGenerator
 from headrace.trace.errors import Untraceable, describe_error, is_raised_by_user
 from headrace.trace.graph import Graph
@@ -39,10 +39,10 @@ def trace(
     sizes: dict[int, int] | None = None,
     then: Sequence[Callable[..., Any]] = (),
 ) -> Graph | str:
-    """The graph of `fn` for elements of this spec, and a generator if it `draws`; or why there is none.
+    """Trace `fn` for elements of this spec, and a generator if it `draws`. Return its graph, or why there is none.
 
     `then` are functions of which each gets, as an element, what the one before it gave. `sizes` are those of rows whose
-    length the spec does not tell; without them some that suit the function are found.
+    length the spec leaves open; without them suitable ones are searched.
     """
     if spec.structure is None:
         return f"{ROW_BY_ROW}its elements are not known before they are there"
@@ -77,8 +77,8 @@ def _trace(
     answers: list[bool] | None = []
     try:
         while answers is not None:
-            if len(paths) == MOST_PATHS:
-                return f"branches on data in more than {MOST_PATHS} ways at {paths[0].decisions[0].line}"
+            if len(paths) == MAX_PATHS:
+                return f"branches on data in more than {MAX_PATHS} ways at {paths[0].decisions[0].line}"
             recorder = Recorder(chooser(exact), Symbol, sizes, answers)
             path = Path(recorder, Capture(recorder))
             paths.append(path)
@@ -108,7 +108,7 @@ def _trace_path(
     fill: int | None,
     then: Sequence[Callable[..., Any]],
 ) -> Graph | None:
-    """The graph of one path. None, and the recorder says why it failed, unless it is that the path raises."""
+    """Return the graph of one path. None, and the recorder says why it failed, unless it is that the path raises."""
     assert spec.structure is not None
     recorder, capture, sizes = path.recorder, path.capture, path.recorder.sizes
     try:
@@ -148,7 +148,7 @@ def _trace_path(
 
 
 def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:
-    """The function's result, the function alone holding its arguments: so it shows which it has let go."""
+    """Return the function's result, the function alone holding its arguments: so it shows which it has let go."""
     args.reverse()
     match len(args):
         case 1:
@@ -161,7 +161,7 @@ def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:
 
 
 def _hand_on_all(recorder: Recorder, capture: Capture, result: Any) -> list[Any]:
-    """What one function gave, as the arguments that the next one gets: an element, in memory of its own."""
+    """Return the result of one function as the arguments of the next one: an element in its own memory."""
     if result is None:
         raise recorder.refuse("returns None")
     structure, found = flatten(tuple(result) if type(result) is list else result)
@@ -238,12 +238,12 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> tuple[Gr
 
 
 def _cannot_raise(step: Step) -> bool:
-    """Whether a step is one of those that only ever compute; unless the user has it raise where a number overflows."""
+    """Return whether a step only computes, and so cannot raise, unless the user lets NumPy raise on overflow."""
     return step.name in EXACT and not step.rowwise and "raise" not in step.errors.values()
 
 
 def _output(recorder: Recorder, item: Any) -> tuple[Any, LeafSpec]:
-    """The value of a component that the function returned, or the constant that it is, and its spec."""
+    """Return the value of a component that the function returned, or the constant that it is, and its spec."""
     if isinstance(item, list) and any(True for _ in leaves(map_arguments(item, recorder.value_of))):
         item = recorder.call(np.asarray, "asarray", (item,), {})
     value = recorder.value_of(item)

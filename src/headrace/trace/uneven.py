@@ -1,4 +1,4 @@
-"""Arithmetic with a number on rows whose sizes nobody knows before they are there, such as images."""
+"""Arithmetic with a number on rows of unknown sizes, such as images."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Varied
-from headrace.columns.dense import MUCH, pooled
+from headrace.columns.dense import MIN_THREADED_COPY_BYTES, pooled
+from headrace.core.ragged import Ragged
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import Ragged
 from headrace.trace.values import Value
 
 EXACT: dict[str, Any] = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "true_divide": np.divide}
-"""What IEEE 754 rounds correctly: any loop gives the same bits."""
+"""Operations that IEEE 754 rounds correctly: any loop gives the same bits."""
 
 Change = Callable[[Any], Any]
-"""From values to as many others."""
+"""A function from values to as many others."""
 
 
 def change_of_values(name: str, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """What an operation makes of specs, and of columns, where it is done value by value; None where it is not."""
+    """Return what an operation does to specs, and to columns, if it works value by value; else None."""
     args = tuple(a.sample if isinstance(a, Value) and a.static else a for a in args)
     rows = [a for a in args if isinstance(a, Value)]
     if len(rows) != 1 or not _is_known(rows[0].spec):
@@ -65,7 +65,7 @@ def _with_number(name: str, args: tuple[Any, ...]) -> Change | None:
 
     def change(values: Any) -> Any:
         given = (values, number) if first else (number, values)
-        if values.nbytes < MUCH:
+        if values.nbytes < MIN_THREADED_COPY_BYTES:
             return fn(*given)
         dtype = fn.resolve_dtypes((*(_dtype(v) for v in given), None))[-1]
         return fn(*given, out=pooled(values.shape, dtype))
@@ -74,7 +74,7 @@ def _with_number(name: str, args: tuple[Any, ...]) -> Change | None:
 
 
 def _dtype(value: Any) -> Any:
-    """As a ufunc looks at it: a number of Python's takes on the array's dtype."""
+    """Return the dtype as a ufunc sees it: a Python number takes the array's dtype."""
     return type(value) if type(value) in (int, float) else value.dtype
 
 

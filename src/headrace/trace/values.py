@@ -1,4 +1,4 @@
-"""What a graph is made of: values, calls and steps, and the arguments they nest in."""
+"""The parts of a graph: values, calls and steps, and their nested arguments."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KINDS = "biufcmM"
 
 Values = list[Any]
 Kernel = Callable[[Values, int], Any]
-"""What a step does with a block: from the values so far and the number of rows to one more value."""
+"""The function of a step on a block: from the values so far and the number of rows to one more value."""
 
 
 class Scaled(NamedTuple):
-    """Bytes, so many in each row, that become float32 by operations with numbers, as kernels are told of both."""
+    """Bytes, a fixed number per row, that become float32 by operations with numbers, as parameters of kernels."""
 
     bytes: int
     what: NDArray[np.int64]
@@ -28,11 +28,11 @@ class Scaled(NamedTuple):
 
 
 Scale = Callable[[int, Scaled], bool]
-"""Has an operation give a value, by its slot, so: as an array, wherever it can. False where it never will."""
+"""Ask an operation to return the value in a slot scaled, as an array, if it can. False if it never will."""
 
 
 class Blockwise(NamedTuple):
-    """How an operation of ours is done to whole columns; see `traced_operation`."""
+    """How one of our operations runs on whole columns; see `traced_operation`."""
 
     spec: Callable[..., Any]
     block: Callable[..., Any]
@@ -50,15 +50,15 @@ class Value:
     sample: Any
     batched: bool
     static: bool = False
-    """Whether the sample is the value itself, the same for all rows and for ever."""
+    """Whether the sample is the value itself, a constant for all rows."""
     spec: TensorSpec | None = None
     """What is known of a value that is no dense array."""
     faithful: bool = True
-    """Whether rows of a block lie in memory as the sample does."""
+    """Whether rows of a block have the sample's memory layout."""
     call: Call | None = None
     """The operation that made it."""
     sized: frozenset[int] = frozenset()
-    """The lengths, known only of the rows, that its shape may depend on."""
+    """The row-dependent lengths that its shape may depend on."""
 
     @property
     def opaque(self) -> bool:
@@ -76,7 +76,7 @@ class Call:
     kwargs: dict[str, Any]
     sample: Any = None
     loose: bool = False
-    """Whether the sizes of what it gives may be others, by the data."""
+    """Whether the sizes of its results may depend on the data."""
 
     @property
     def values(self) -> list[Value]:
@@ -85,14 +85,14 @@ class Call:
 
 
 class Fresh:
-    """A kernel whose result is always a new array; `into` writes it to one that is given instead."""
+    """A kernel whose result is always a new array; `into` writes it to a given one instead."""
 
     def __init__(self, kernel: Kernel, into: Callable[[Values, Any], Any] | None = None) -> None:
         self.kernel = kernel
         self.into = into
 
     def __call__(self, values: Values, n: int) -> Any:
-        """The result."""
+        """Return the result."""
         return self.kernel(values, n)
 
 
@@ -110,13 +110,13 @@ class Step:
     call: Call | None = None
     """What the function did, while it is traced."""
     in_place: bool = False
-    """Whether it reads records where they lie."""
+    """Whether it reads records through references."""
     gives: range | None = None
-    """Of an operation of ours the slots of its results."""
+    """The slots of the results, for one of our operations."""
     scale: Scale | None = None
-    """Has one of these, a text, come as an array of its bytes, scaled."""
+    """Make one of these, a text, come as an array of its scaled bytes."""
     reads_all: bool = False
-    """Whether bytes that it reads out of a text which has as many are just those of the text."""
+    """Whether it reads a text of the same number of bytes completely."""
 
 
 def do_steps(steps: list[Step], values: Values, n: int) -> None:
@@ -130,7 +130,7 @@ def do_steps(steps: list[Step], values: Values, n: int) -> None:
 
 
 def leaves(tree: Any) -> Iterator[Value]:
-    """The values in nested arguments."""
+    """Yield the values in nested arguments."""
     if isinstance(tree, Value):
         yield tree
     elif isinstance(tree, tuple | list):
@@ -156,12 +156,12 @@ def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def sample_of(item: Any) -> Any:
-    """A value's sample; anything else stays."""
+    """Return a value's sample; anything else stays."""
     return item.sample if isinstance(item, Value) else item
 
 
 def call_plainly(call: Call) -> Kernel:
-    """The operation itself, on values that are the same for all rows."""
+    """Return the operation itself, on values that are the same for all rows."""
 
     def kernel(values: Values, _: int) -> Any:
         def filled(item: Any) -> Any:
@@ -173,7 +173,7 @@ def call_plainly(call: Call) -> Kernel:
 
 
 def dummy(spec: TensorSpec, *, fill: int | None = None) -> Any:
-    """A stand-in for rows of this spec, small and not all the same; None where rows are no dense arrays."""
+    """Return a stand-in for rows of this spec, small and not constant; None if rows are no dense arrays."""
     shape, dtype = spec.shape, spec.dtype
     if shape is None or dtype is None or None in shape or dtype.kind not in KINDS:
         return None

@@ -1,7 +1,7 @@
-"""What a look at one element tells of the shapes that a function gives.
+"""Learn the shapes of a function's results from one element.
 
-Sizes of one element say nothing of others, unless an operation of ours made them: an image that `hr.image.resize` gave
-has the size that was asked for. While a call is watched, arrays remember which of their sizes are known so.
+Sizes of one element say nothing about others, unless one of our operations made them: an image that `hr.image.resize`
+returned has the requested size. While a call is watched, arrays remember which of their sizes are known this way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _lock = Lock()
 
 @contextmanager
 def watch_shapes() -> Iterator[None]:
-    """Have operations of ours note which sizes of their results are known."""
+    """Let our operations note which sizes of their results are known."""
     global _watching  # noqa: PLW0603
     with _lock:
         _watching += 1
@@ -35,7 +35,7 @@ def watch_shapes() -> Iterator[None]:
 
 
 def watched(fn: Callable[..., Any], spec: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What an operation gives, with the sizes that its `spec` tells noted if its call is watched."""
+    """Return an operation's result, with the sizes that its `spec` determines noted if its call is watched."""
     if not _watching:
         return fn(*args, **kwargs)
     made = fn(*map_arguments(args, plain), **map_arguments(kwargs, plain))
@@ -51,7 +51,7 @@ def watched(fn: Callable[..., Any], spec: Callable[..., Any], args: tuple[Any, .
 
 
 def noted(value: Any, shape: Shape) -> Any:
-    """An array that remembers which of its sizes are known."""
+    """Return an array that remembers which of its sizes are known."""
     if type(value) is not np.ndarray or shape is None or len(shape) != value.ndim or shape == (None,) * value.ndim:
         return value
     made = value.view(Noted)
@@ -60,7 +60,7 @@ def noted(value: Any, shape: Shape) -> Any:
 
 
 def known_shape(value: Any) -> Shape:
-    """The sizes of a value that hold for all elements."""
+    """Return the sizes of a value that hold for all elements."""
     if isinstance(value, Noted):
         return value.known
     shape = leaf_spec(value).shape
@@ -68,7 +68,7 @@ def known_shape(value: Any) -> Shape:
 
 
 def plain(value: Any) -> Any:
-    """The array itself."""
+    """Return the array itself."""
     return value.view(np.ndarray) if isinstance(value, Noted) else value
 
 
@@ -102,7 +102,7 @@ class Noted(np.ndarray[Any, Any]):
 
 
 def _broadcast(inputs: tuple[Any, ...], rank: int) -> Shape:
-    """Of what is calculated with these, the sizes that are known: larger than 1, of any of them, or 1 of all."""
+    """Return the known sizes of a result: larger than 1, of any operand, or 1 of all."""
     shapes = [known_shape(item) or () for item in inputs]
     aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     sizes: list[int | None] = []
@@ -113,7 +113,7 @@ def _broadcast(inputs: tuple[Any, ...], rank: int) -> Shape:
 
 
 class WatchedFunction:
-    """Calls a function and notes which sizes of its first result are known."""
+    """Call a function and note which sizes of its first result are known."""
 
     def __init__(self, fn: Callable[..., Any], arguments: Spec) -> None:
         self._fn = fn
@@ -121,7 +121,7 @@ class WatchedFunction:
         self.spec: Spec | None = None
 
     def __call__(self, *args: Any) -> Any:
-        """What the function gives."""
+        """Return what the function gives."""
         if self.spec is not None:
             return self._fn(*args)
         try:

@@ -19,7 +19,7 @@ def from_runs(counts: Any, values: Any) -> hr.Dataset:
 
 
 class RunColumn:
-    """A column: row i is the value of the first run that stops behind i."""
+    """A column: row i is the value of the first run that stops after i."""
 
     def __init__(self, values: np.ndarray, stops: np.ndarray, start: int = 0) -> None:
         self.values, self.stops, self.start = values, stops, start
@@ -104,7 +104,7 @@ class FromRuns(extend.Numbered):
 
 @extend.opens(FromRuns)
 def open_runs(node: FromRuns, ctx: extend.Context, at: extend.At) -> extend.Stream:
-    """Runs of rows, cut where somebody wants no more of them."""
+    """Open runs of rows, cut when the consumer wants no more of them."""
 
     def read(start: int, stop: int) -> extend.Block:
         return extend.Block(extend.LEAF, [node.column[start:stop]], stop - start, ids=ctx.ids_between(start, stop))

@@ -12,7 +12,7 @@ from headrace import extend
 def running_sum(ds: hr.Dataset) -> hr.Dataset:
     """For `ds.apply(running_sum)`: each number with all before it; a number that cannot be made counts for nothing."""
     spec = ds.element_spec
-    if not isinstance(spec, hr.TensorSpec) or spec.shape != () or spec.dtype.kind not in "iuf":
+    if not isinstance(spec, hr.TensorSpec) or spec.shape != () or spec.dtype is None or spec.dtype.kind not in "iuf":
         raise TypeError(f"running_sum adds single numbers up, not elements like {spec}")
     return extend.add_operation(ds, RunningSum)
 

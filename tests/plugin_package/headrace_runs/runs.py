@@ -41,7 +41,7 @@ class Runs(extend.Format):
         first = 0
         for number in bad:
             if number > first:
-                columns = [np.ascontiguousarray(runs[name][first:number]) for name in RUN.names]
+                columns = [np.ascontiguousarray(runs[name][first:number]) for name in RUN.names or ()]
                 parts.append(extend.ScannedRows(columns, number - first, start + first * RUN.itemsize))
             if number < rows:
                 at = start + number * RUN.itemsize

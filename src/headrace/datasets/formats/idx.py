@@ -16,7 +16,7 @@ DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E:
 
 
 def read_idx(data: bytes, name: Any) -> NDArray[Any]:
-    """The array of an IDX file, which may be compressed by gzip; errors call the file `name`."""
+    """Return the array of an IDX file, which may be compressed by gzip; errors call the file `name`."""
     try:
         data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as error:

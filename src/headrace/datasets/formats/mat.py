@@ -20,7 +20,7 @@ CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13:
 
 
 def read_mat(path: Path) -> dict[str, NDArray[Any]]:
-    """The numeric arrays of a MAT-file; structs, cells and complex numbers are left out."""
+    """Return the numeric arrays of a MAT-file; structs, cells and complex numbers are left out."""
     data = path.read_bytes()
     order = {b"IM": "<", b"MI": ">"}.get(data[126:128])
     if order is None:
@@ -42,7 +42,9 @@ def _arrays(data: memoryview, order: str) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """The elements that follow each other: a tag of 8 bytes and a content, or both in 8 bytes if they are small."""
+    """Yield the elements that follow each other: a tag of 8 bytes and a content, or both in 8 bytes if they
+    are small.
+    """
     at = 0
     while at + 8 <= len(data):
         kind, size = (int(n) for n in np.frombuffer(data, f"{order}u4", 2, at))

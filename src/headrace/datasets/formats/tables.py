@@ -12,7 +12,7 @@ from headrace.errors import StorageError
 
 
 def table_rows(path: Path | IO[bytes], *, delimiter: str = ",", quoting: bool = True) -> Iterator[dict[str, str]]:
-    """The rows of a table whose first line names the columns."""
+    """Yield the rows of a table whose first line names the columns."""
     for number, row in enumerate(csv.DictReader(_text(path), delimiter=delimiter, quoting=_quoting(quoting))):
         if None in row or None in row.values():
             where = path if isinstance(path, Path) else getattr(path, "name", "the table")
@@ -21,12 +21,12 @@ def table_rows(path: Path | IO[bytes], *, delimiter: str = ",", quoting: bool = 
 
 
 def plain_rows(path: Path | IO[bytes], *, delimiter: str = ",") -> Iterator[list[str]]:
-    """The rows of a table without a header."""
+    """Yield the rows of a table without a header."""
     yield from csv.reader(_text(path), delimiter=delimiter)
 
 
 def text_lines(file: IO[bytes], encoding: str = "utf-8") -> Iterator[str]:
-    """The lines of a text, without white space around them."""
+    """Yield the lines of a text, without white space around them."""
     with io.TextIOWrapper(file, encoding, newline="\n") as lines:
         for line in lines:
             yield line.strip()
@@ -37,6 +37,6 @@ def _quoting(quotes: bool) -> Literal[0, 3]:
 
 
 def _text(path: Path | IO[bytes]) -> Iterator[str]:
-    """The lines of a file, which is closed at the end."""
+    """Yield the lines of a file, which is closed at the end."""
     with io.TextIOWrapper(path.open("rb") if isinstance(path, Path) else path, "utf-8", newline=None) as lines:
         yield from lines

@@ -2,7 +2,7 @@
 
 A file declares a dataset (`headrace.datasets.declare`) and generates its rows by the parsers of
 `headrace.datasets.formats`. Keys of rows are those of TensorFlow Datasets, which decide their order. URLs, sizes and
-checksums of the files on the web are in `sources.tsv`. The module of a dataset is imported when it is asked for.
+checksums of the files on the web are in `sources.tsv`. The module of a dataset is imported when it is requested.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ class ScanPolicy:
     """The numbers of a scan. They change when rows are made, never which rows there are."""
 
     serial_nanoseconds: int = 4_000_000
-    """How long the consumer works by itself before the pool runs ahead: short passes need no thread.
+    """How long the consumer works alone before the pool runs ahead: short passes need no thread.
 
-    To start threads, cut the source and refill the caches takes about a millisecond of CPU time.
+    Starting threads, cutting the source and refilling the caches takes about a millisecond of CPU time.
     """
     first_cut_bytes: int = 256 << 10
     min_cut_bytes: int = 32 << 10
@@ -20,11 +20,11 @@ class ScanPolicy:
     first_cut_rows: int = 16
     max_cut_rows: int = 1 << 18
     min_threads: int = 0
-    """How many threads there are at least, however few processors."""
+    """The smallest number of threads, on however few CPUs."""
     overhead_nanoseconds_per_byte: float = 0.2
-    """What a scan by cuts costs beside the work: finding the cuts, cold caches, batches joined of blocks."""
+    """The cost of a scan by cuts besides the work: finding cuts, cold caches, joining blocks into batches."""
     efficiency: float = 0.8
-    """How much of its time a thread of several is expected to work."""
+    """The share of its time that one of several threads is expected to work."""
 
     def gains(self, threads: int, nanoseconds: int, nbytes: int) -> bool:
         """Return whether `threads` threads finish sooner than one that took `nanoseconds` for `nbytes` of rows.

@@ -25,7 +25,7 @@ class Jobs(Protocol):
     """How many do. Only the pool writes this."""
 
     def claim(self) -> Job | None:
-        """Take the next job, if there is one. The pool's lock is held."""
+        """Take the next job, if there is one. The caller holds the pool's lock."""
         ...
 
 
@@ -49,7 +49,7 @@ class Pool:
         self._next = 0
 
     def attach(self, window: Jobs) -> None:
-        """Have workers run the jobs of this window. Starts as many threads as it may use.
+        """Let workers run the jobs of this window. Start as many threads as it may use.
 
         A thread is counted once it runs, so that an interrupt in here leaves none behind that never starts.
         """
@@ -62,7 +62,7 @@ class Pool:
                 self._threads.add(thread)
 
     def detach(self, window: Jobs) -> None:
-        """Forget a window. Returns when no worker runs a job of it; the last window's threads end, too."""
+        """Remove a window. Return when no worker runs a job of it. The last window's threads end, too."""
         with self.lock:
             self._windows = [each for each in self._windows if each() not in (window, None)]
             while window.busy and not self._runs_here():
@@ -74,7 +74,7 @@ class Pool:
                 thread.join()
 
     def wake(self, jobs: int = 1) -> None:
-        """Tell idle workers that there are new jobs. The lock is held."""
+        """Wake idle workers for new jobs. The caller holds the lock."""
         if self._idle:
             self._work.notify(jobs)
 
@@ -110,7 +110,7 @@ class Pool:
             self._threads.discard(threading.current_thread())
 
     def _claim(self) -> tuple[Jobs, Job] | None:
-        """The next job, from one window after another: no pass starves the others."""
+        """Return the next job, round-robin over the windows so that no pass starves."""
         windows = self._live_windows()
         count = len(windows)
         for step in range(count):
@@ -125,7 +125,7 @@ _pools: dict[int, Pool] = {}
 
 
 def pool() -> Pool:
-    """The pool of this process. A forked child has its own: it inherits neither threads nor locks."""
+    """Return the pool of this process. A forked child has its own: it inherits neither threads nor locks."""
     pid = os.getpid()
     found = _pools.get(pid)
     if found is None:

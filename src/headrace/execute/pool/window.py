@@ -83,7 +83,7 @@ class Window(Generic[T]):
         self.busy = 0
 
     def start(self) -> None:
-        """Have workers run ahead from here on."""
+        """Let workers run ahead from here on."""
         if not self._attached:
             self._attached = True
             self._pool.attach(self)
@@ -109,13 +109,13 @@ class Window(Generic[T]):
                     self._pool.lock.acquire()
 
     def _wake(self, jobs: int) -> None:
-        """Tell those who look for something to do that there may be. The lock is held."""
+        """Wake idle threads. The caller holds the lock."""
         self._pool.wake(jobs)
         if self._fetch is not None:
             self._fetch.notify()
 
     def take(self) -> tuple[list[T], Morsel[T]] | None:
-        """The next items and the morsel they are of; no items at its end. None after the last morsel."""
+        """Return the next items and their morsel: no items at the morsel's end, None after the last morsel."""
         while True:
             with self._pool.lock:
                 job = self._next_for_consumer()
@@ -126,7 +126,7 @@ class Window(Generic[T]):
             job.run()
 
     def _next_for_consumer(self) -> tuple[list[T], Morsel[T]] | Job | None:
-        """Items that are ready, else a job that the consumer does itself. Waits only for a worker that makes them."""
+        """Return ready items, else a job that the consumer runs itself. Wait only for a worker that makes them."""
         waited = False
         while True:
             head = self._morsels[0] if self._morsels else None
@@ -160,7 +160,7 @@ class Window(Generic[T]):
         self._wake(2)
 
     def claim(self) -> Job | None:
-        """A morsel to run, the earliest first, or the next cut. The lock is held."""
+        """Return the earliest morsel to run, or the next cut. The caller holds the lock."""
         if self._closed:
             return None
         room = self._buffered < self._limits.buffered_bytes
@@ -171,13 +171,13 @@ class Window(Generic[T]):
         return self._claim_cut() if self._fetch is None and self._wants_cut() else None
 
     def _wants_cut(self) -> bool:
-        """Whether the next morsel should be found now."""
+        """Return whether the next morsel should be found now."""
         if self._cutting or self._exhausted:
             return False
         return len(self._morsels) < self._ahead and self._room_for_another()
 
     def _room_for_another(self) -> bool:
-        """Whether one more morsel would fit, if it became as large as the largest so far."""
+        """Return whether one more morsel would fit if it became as large as the largest so far."""
         pending = sum(not morsel.done for morsel in self._morsels)
         return self._buffered + (pending + 1) * self._largest <= self._limits.buffered_bytes or not self._morsels
 
@@ -186,7 +186,7 @@ class Window(Generic[T]):
         return _Cut(self)
 
     def close(self) -> None:
-        """End the read-ahead. Returns when no worker runs a morsel of this window; then all of them are closed."""
+        """End the read-ahead. Return when no worker runs a morsel of this window; all of them are then closed."""
         with self._pool.lock:
             self._closed = True
             if self._fetch is not None:
@@ -243,7 +243,7 @@ class _Cut(Generic[T]):
         failure: BaseException | None = None
         try:
             found = next(window._source, None)
-        except BaseException as error:  # raised where the consumer gets there
+        except BaseException as error:  # raised when the consumer gets there
             failure = error
         with window._pool.lock:
             window._cutting = False

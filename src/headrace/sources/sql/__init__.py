@@ -1,1 +1,1 @@
-"""Databases: each driver in a file of its own, one source for them all."""
+"""Databases: one source for all, and one file per driver."""

@@ -1,4 +1,4 @@
-"""Batches of a driver's stream, read by a thread of the kernels while those before them are used."""
+"""Read batches of a driver's stream ahead, on a native thread."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace import _native
-from headrace.sources.sql.driver_calls import LOOK_SECONDS
+from headrace.sources.sql.driver_calls import WAKE_SECONDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class ArrowAhead:
-    """The batches of a reader, a few ahead of need; a thread of Python's would wait for its lock before each.
+    """Read a few batches of a reader ahead, on a native thread: a Python thread would wait for the GIL before each.
 
-    Whoever closes it has the driver give up what it does first: the thread is waited for.
+    The caller must cancel the driver's work before closing, because closing waits for the thread.
     """
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
@@ -27,7 +27,7 @@ class ArrowAhead:
 
         while True:
             try:
-                found = self._batches.next(LOOK_SECONDS)  # and look up, or Ctrl-C would have to wait
+                found = self._batches.next(WAKE_SECONDS)  # and look up, or Ctrl-C would have to wait
             except OSError as error:
                 raise arrow_error(str(error)) from None
             if found == 0:
@@ -41,7 +41,7 @@ class ArrowAhead:
 
 
 def arrow_error(said: str) -> Exception:
-    """What Arrow raises where a stream says this; its readers put the kind of the error before it."""
+    """Return the exception that Arrow raises for this message of a stream, whose prefix is the kind of the error."""
     import pyarrow as pa
 
     kinds = {"Invalid": pa.ArrowInvalid, "NotImplemented": pa.ArrowNotImplementedError, "IOError": OSError}

@@ -1,4 +1,4 @@
-"""What every database is asked, whatever its driver."""
+"""The interface of all database drivers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.errors import SpecError
-from headrace.records.transport import TIMEOUT
+from headrace.remote.transport import TIMEOUT
 from headrace.sources.sql.driver_calls import DriverCall, DriverThread
 from headrace.sources.sql.uri import Uri
 
@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 
 Key = int | str
 Params = Sequence[Any]
-CLOSE = 2.0
-"""So many seconds a driver may take to end what nobody wants any more."""
-AHEAD = 2
-"""So many batches are read before they are asked for, where a thread reads them."""
+CLOSE_SECONDS = 2.0
+"""How long a driver may take to end a query that is no longer needed."""
+MAX_DECIMAL_DIGITS = 38
+"""The most digits of a decimal that Arrow's decimal128 holds."""
+BATCHES_AHEAD = 2
+"""How many batches a thread reads ahead."""
 
 
 class Rows(Iterator["pa.RecordBatch"]):
-    """The batches of a query that runs, and how it is ended.
+    """The batches of a running query, and how to end it.
 
-    With `ahead` they are read on a thread, up to `AHEAD` before they are asked for: it has the next call at hand when
-    it is done with one, and waits for nobody who uses a batch. With `timeout` each is waited for so many seconds.
+    With `ahead` they are read on a thread, up to `BATCHES_AHEAD` ahead: the thread has its next call queued and never
+    waits for the consumer of a batch. With `timeout`, waiting for each batch is limited to this many seconds.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Rows(Iterator["pa.RecordBatch"]):
         self._thread = DriverThread() if ahead else None
         self._given = False
         self._reading = self._over = self._closed = self._cancelled = False
-        self._ending = threading.Lock()  # a driver must not be told to end what another thread lets go of
+        self._ending = threading.Lock()  # a driver must not be told to end what another thread is closing
 
     def __iter__(self) -> Self:
         return self
@@ -62,7 +64,7 @@ class Rows(Iterator["pa.RecordBatch"]):
             return next(self._batches)
         self._begin_calls(1)
         try:
-            batch = self._calls[0].wait(self._timeout)  # it stays where Ctrl-C ends the wait for it
+            batch = self._calls[0].wait(self._timeout)  # it stays queued if Ctrl-C ends the wait for it
         except TimeoutError:
             self._closed = True  # the call has the connection, and closes it when it ends
             self._end_thread(wait=False)
@@ -73,8 +75,8 @@ class Rows(Iterator["pa.RecordBatch"]):
         self._calls.popleft()
         if batch is None:
             raise StopIteration
-        if self._given:  # who only looks at the first batch gets no more
-            self._begin_calls(AHEAD)
+        if self._given:  # a consumer of only the first batch reads no more
+            self._begin_calls(BATCHES_AHEAD)
         self._given = True
         return batch
 
@@ -85,7 +87,7 @@ class Rows(Iterator["pa.RecordBatch"]):
             self._give_up()
 
     def _read(self) -> pa.RecordBatch | None:
-        """The next batch, on the thread; none behind a fault, or where the connection is let go of."""
+        """Return the next batch, on the thread; none after a fault, or if the connection is being closed."""
         self._reading = True  # before it looks whether it should, as `close` looks after it has said so
         try:
             batch = None if self._over or self._closed else next(self._batches, None)
@@ -122,11 +124,11 @@ class Rows(Iterator["pa.RecordBatch"]):
             self._end_thread(wait=True)
 
     def _end_calls(self) -> bool:
-        """Whether the calls whose rows nobody wants are over; else one closes the connection when it is."""
+        """Return whether the unneeded calls are over; else the last one closes the connection when it is."""
         if self._reading:
             with suppress(Exception):
                 self._cancel()
-        return all(call.leave(CLOSE) for call in self._calls)
+        return all(call.leave(CLOSE_SECONDS) for call in self._calls)
 
     def _end_thread(self, *, wait: bool) -> None:
         if self._thread is not None:
@@ -139,7 +141,7 @@ class Rows(Iterator["pa.RecordBatch"]):
 
 
 class Database(ABC):
-    """A database behind a driver; it holds no connection, and can be sent to another process."""
+    """A database driver. It holds no connection, and can be sent to another process."""
 
     extra: str
     """What installs the driver: `headrace[extra]`."""
@@ -152,7 +154,7 @@ class Database(ABC):
         self.timeout = TIMEOUT
 
     def within(self, timeout: float) -> Self:
-        """The same, an answer of which is waited for so many seconds."""
+        """Return a copy that waits this many seconds for an answer."""
         made = copy.copy(self)
         made.timeout = timeout
         return made
@@ -162,49 +164,49 @@ class Database(ABC):
 
     @abstractmethod
     def schema(self, query: str, params: Params) -> pa.Schema:
-        """The columns of a query's result, as `read` gives them."""
+        """Return the columns of a query's result, as `read` gives them."""
 
     @abstractmethod
     def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:
-        """The rows of a query as they come, of the types of `schema`, or as the driver has them."""
+        """Return the rows of a query as they come, of the types of `schema`, or as the driver has them."""
 
     @abstractmethod
     def text(self, value: str) -> str:
-        """A text as SQL, made of digits alone, so that nothing in it can mean anything else."""
+        """Return a text as SQL, made of digits alone, so that nothing in it can mean anything else."""
 
     @abstractmethod
     def is_passing(self, error: Exception) -> bool:
-        """Whether the same query may well succeed in a moment."""
+        """Return whether the same query may well succeed in a moment."""
 
     def snapshot(self, parts: int) -> TableView | None:  # noqa: ARG002
-        """A view that so many connections share, None where there is no such thing."""
+        """Return a view that `parts` connections share, None if the database has no such thing."""
         return None
 
     def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:  # noqa: ARG002
-        """The columns once the user has said as what they are read; raises SpecError where that must be said."""
+        """Return the columns after the user's casts. Raise SpecError if a cast is required."""
         return schema
 
     def pages(self, params: Params, schema: pa.Schema) -> PageReader | None:  # noqa: ARG002
-        """What reads rows that have a key a page at a time, where a query cannot well be read bit by bit."""
+        """Return a reader of pages for rows with a key, if a query cannot be streamed well."""
         return None
 
     def literal(self, value: Key) -> str:
-        """A key as SQL: never text as it is."""
+        """Return a key as SQL: never text as it is."""
         return f"({int(value)})" if isinstance(value, int) else self.text(value)
 
     def exact_text(self, expression: str) -> str:
-        """A column of text as SQL, such that no two texts are the same to the database that differ in a byte."""
+        """Return a column of text as SQL, such that no two texts are the same to the database that differ in a byte."""
         return expression
 
     def check_text_key(self, query: str, params: Params, key: str) -> None:  # noqa: B027 - where SQL can say it
-        """Raise SpecError where the database takes different texts of this column for the same."""
+        """Raise SpecError if the database treats different texts of this column as equal."""
 
     def name(self, column: str) -> str:
-        """The name of a column as SQL."""
+        """Return the name of a column as SQL."""
         return self.quote + column.replace(self.quote, self.quote * 2) + self.quote
 
     def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:  # noqa: ARG002
-        """The few rows of a query; in a view, where that takes no connection more."""
+        """Return the rows of a small query; in a view, if that takes no extra connection."""
         read = self.read(query, params, None)
         try:
             return [tuple(row.values()) for batch in read for row in batch.to_pylist()]
@@ -213,15 +215,15 @@ class Database(ABC):
 
 
 class PageReader(ABC):
-    """Reads queries of not too many rows, one after another."""
+    """Run queries of moderate size, one after another."""
 
     @abstractmethod
     def begin(self, query: str) -> None:
-        """Have a query under way; the one before is over."""
+        """Start a query; the one before is over."""
 
     @abstractmethod
     def take(self, schema: pa.Schema) -> list[pa.RecordBatch]:
-        """All rows of the query that is under way, of the types of `schema`."""
+        """Return all rows of the query that is in progress, of the types of `schema`."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -241,7 +243,7 @@ class TableView(ABC):
 
 
 def driver(module: str, extra: str) -> Any:
-    """A driver's module; an ImportError that says what to install where it is missing."""
+    """Import a driver's module. Raise an ImportError that says what to install if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -249,7 +251,7 @@ def driver(module: str, extra: str) -> Any:
 
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of these types; a driver that guesses may find others in other rows."""
+    """Return a batch of these types; a driver that guesses may find others in other rows."""
     import pyarrow as pa
 
     if batch.schema.types == schema.types:
@@ -260,11 +262,11 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             columns.append(column if column.type == field.type else column.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise SpecError(
-                f"column {field.name!r} holds {column.type} where it held {field.type} at first: CAST it in the query"
+                f"column {field.name!r} holds {column.type}, but held {field.type} at first: CAST it in the query"
             ) from None
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def hexed(value: str) -> str:
-    """A text as the digits of its bytes."""
+    """Return a text as the digits of its bytes."""
     return value.encode().hex()

@@ -1,4 +1,4 @@
-"""Rows of a query by number, where its key counts them: row i has the key `first + i`."""
+"""Rows of a query by number, if its key counts them: row i has the key `first + i`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item
 from headrace.columns import Indices
+from headrace.columns.block import Block, Failure, Item
 from headrace.errors import HeadraceError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
-from headrace.ops.gather import gathered_items
+from headrace.formats.tables.pieces import ColumnPiece, Piece, batch_pieces
+from headrace.formats.tables.tables import table_spec
+from headrace.indexed.numbered import Numbered
+from headrace.ops.shared.gather import gathered_items
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
-from headrace.records.pieces import ColumnPiece, Piece, batch_pieces
-from headrace.records.tables import table_spec
-from headrace.records.transport import Transport
-from headrace.sources.numbered import Numbered
+from headrace.remote.transport import Transport
 from headrace.sources.part_stream import PartStream, bad_row
 from headrace.sources.seen_rows import PartMark
 from headrace.sources.sql.keys import KeyedQuery
@@ -31,13 +31,13 @@ from headrace.sources.sql.source import SqlSource
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ASKED = 1000
-"""So many keys are asked for by one query."""
+KEYS_PER_QUERY = 1000
+"""How many keys one query requests."""
 
 
 @dataclass(frozen=True, eq=False)
 class DenseRows(Numbered):
-    """Rows whose keys are whole numbers without gaps."""
+    """Rows whose keys are integers without gaps."""
 
     source: SqlSource
     reader: str = field(repr=False)
@@ -71,18 +71,18 @@ class DenseRows(Numbered):
         return self.source.remark()
 
     def within(self, timeout: float) -> DenseRows:
-        """The same for a pass, in which the database may take so many seconds for an answer."""
+        """Return the node for a pass with this time limit for answers."""
         source = copy.copy(self.source)
         source.timeout = timeout
         return replace(self, source=source)
 
     def changed(self) -> HeadraceError:
-        """What to say where the keys have gaps by now."""
+        """Return the error for keys that have gaps by now."""
         return StateError(f"{self.source}: keys have come or gone since the rows were counted; make the dataset anew")
 
 
 def count_keys(query: KeyedQuery) -> tuple[int, int]:
-    """How many rows there are, and the key of the first; raises SpecError where the keys have gaps."""
+    """Return how many rows there are, and the first key. Raise SpecError if the keys have gaps."""
     if not query.is_number:
         raise SpecError(f"from_sql: index=True needs a key of whole numbers, and {query.key!r} is text")
     name = query.database.name(query.key)
@@ -98,7 +98,7 @@ def count_keys(query: KeyedQuery) -> tuple[int, int]:
 
 @opens(DenseRows, own=PartMark)
 class DenseStream(PartStream):
-    """The rows in order; to pass over some of them costs nothing."""
+    """The rows in order; to skip some of them costs nothing."""
 
     def __init__(self, node: DenseRows, ctx: Context, at: At) -> None:
         node = node.within(Transport.of(ctx.run).timeout)
@@ -128,7 +128,7 @@ class DenseStream(PartStream):
 
 @fetches(DenseRows, items=True)
 def fetch_dense(node: DenseRows, ctx: Context, indices: Indices) -> list[Item]:
-    """Rows by number, failures in their places; many by one query."""
+    """Fetch rows by number with failures in their places; many by one query."""
     node = node.within(Transport.of(ctx.run).timeout)
     numbers = np.unique(indices)
     structure, columns = node.structures
@@ -156,12 +156,12 @@ def _taken(node: DenseRows, structure: Structure, piece: Piece, numbers: Indices
 
 
 def _batches(node: DenseRows, ctx: Context, numbers: Indices) -> Iterator[pa.RecordBatch]:
-    """The rows with these numbers, which are in order."""
+    """Yield the rows with these numbers, which are in order."""
     query, via = node.source.keyed, Transport.of(ctx.run)
     assert query is not None
     name = query.database.name(query.key)
-    for start in range(0, len(numbers), ASKED):
-        keys = (node.first + numbers[start : start + ASKED]).tolist()
+    for start in range(0, len(numbers), KEYS_PER_QUERY):
+        keys = (node.first + numbers[start : start + KEYS_PER_QUERY]).tolist()
         near = keys[-1] - keys[0] == len(keys) - 1
         which = f"BETWEEN {keys[0]} AND {keys[-1]}" if near else f"IN ({', '.join(map(str, keys))})"
         sql = f"SELECT * FROM ({query.query}) AS q WHERE {name} {which} ORDER BY {name}"
@@ -169,7 +169,7 @@ def _batches(node: DenseRows, ctx: Context, numbers: Indices) -> Iterator[pa.Rec
 
 
 def _read(source: SqlSource, query: KeyedQuery, sql: str) -> Any:
-    """All batches of a query that has few rows; raises what may pass as a ConnectionError."""
+    """Read all batches of a small query. Raise transient errors as ConnectionError."""
     rows = None
     try:
         rows = query.database.read(sql, query.params, query.schema)

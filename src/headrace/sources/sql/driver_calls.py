@@ -1,4 +1,4 @@
-"""Calls of drivers that may wait for ever and cannot be told to stop: each on a thread of its own, given up in time."""
+"""Calls of drivers that may block forever and cannot be canceled: each on its own thread, abandoned after a timeout."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.5
-"""So often a thread that waits looks up: an interrupt that comes as it lies down does not wake it."""
+WAKE_SECONDS = 0.5
+"""How often a waiting thread wakes up: an interrupt that comes just before the wait does not wake it."""
 
 
 class DriverThread:
-    """A thread for calls one after another, until it is ended: what one of them allocates the next one uses again."""
+    """A thread that runs calls one after another, until it is ended: each reuses what the last one allocated."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[DriverCall[Any] | None] = SimpleQueue()
@@ -27,18 +27,21 @@ class DriverThread:
             call.run()
 
     def add(self, call: DriverCall[Any]) -> None:
-        """Have a call made behind those before it."""
+        """Queue a call after those before it."""
         self._calls.put(call)
 
     def end(self, *, wait: bool) -> None:
-        """Have it end behind the calls that it has, and `wait` for that where it has none."""
+        """End the thread after its queued calls, and `wait` for that if it has none."""
         self._calls.put(None)
         if wait:
             self._thread.join()
 
 
 def call_in_time(work: Callable[[], T], close: Callable[[], None], seconds: float) -> T:
-    """What `work` gives, if it does in time; where it fails `close` lets go of what it used, and late, when it ends."""
+    """Return the result of `work` if it comes in time.
+
+    If it fails, `close` frees what it used; after a timeout, when it ends.
+    """
     try:
         return DriverCall(work, lambda _: close()).wait(seconds)
     except TimeoutError:  # the call has it
@@ -49,7 +52,7 @@ def call_in_time(work: Callable[[], T], close: Callable[[], None], seconds: floa
 
 
 class DriverCall(Generic[T]):
-    """What `work` gives, if it does in time; else `undo` gets it later, or None, and lets go of what was in use."""
+    """The result of `work`, if it comes in time; else `undo` gets it later, or None, and frees what was in use."""
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class DriverCall(Generic[T]):
     ) -> None:
         self._work, self._undo = work, undo
         self._lock = threading.Lock()
-        self._ended, self._over = threading.Event(), threading.Event()  # nobody waits for it; it is over
+        self._ended, self._over = threading.Event(), threading.Event()  # the caller stopped waiting; the call is over
         self._left = False
         self._result: Any = None
         self._error: BaseException | None = None
@@ -74,7 +77,7 @@ class DriverCall(Generic[T]):
         """Make the call."""
         try:
             self._result = self._work()
-        except BaseException as error:  # for whoever waits
+        except BaseException as error:  # for the waiting caller
             self._error = error
         with self._lock:
             self._over.set()
@@ -84,9 +87,9 @@ class DriverCall(Generic[T]):
             self._undo(self._result)
 
     def wait(self, seconds: float) -> T:
-        """The result, or what was raised; a TimeoutError where there is neither in time."""
+        """Return the result, or raise its exception; raise TimeoutError if there is neither in time."""
         deadline = monotonic() + seconds
-        while not self._ended.wait(min(LOOK_SECONDS, max(0.0, deadline - monotonic()))) and monotonic() < deadline:
+        while not self._ended.wait(min(WAKE_SECONDS, max(0.0, deadline - monotonic()))) and monotonic() < deadline:
             pass
         with self._lock:
             self._left = not self._over.is_set()
@@ -98,19 +101,19 @@ class DriverCall(Generic[T]):
         return result
 
     def leave(self, seconds: float) -> bool:
-        """Want its result no more; whether it is over within so many seconds, else `undo` is called when it is."""
+        """Abandon the result. Return whether the call is over within `seconds`, else `undo` is called when it is."""
         self._over.wait(seconds)
         with self._lock:
             self._left = not self._over.is_set()
         return not self._left
 
     def drop(self) -> None:
-        """Want its result no more: `undo` gets it, now or when there is one."""
+        """Abandon the result: `undo` gets it, now or when there is one."""
         if self.leave(0):
             self._undo(self._result)
 
     def give_up(self) -> None:
-        """Have whoever waits for it wait no more."""
+        """End the wait of the caller."""
         self._ended.set()
 
     def join(self, seconds: float) -> None:

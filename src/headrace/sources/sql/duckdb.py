@@ -10,16 +10,16 @@ from headrace.sources.sql.database import Database, Params, Rows, TableView, dri
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH = 1 << 14
+ROWS_PER_BATCH = 1 << 14
 
 
 class DuckDB(Database):
-    """A file, read by as many processes as like to; or no file at all, for queries on files of other kinds."""
+    """A file, read by any number of processes; or no file at all, for queries on other files."""
 
     extra = "duckdb"
 
     def connect(self) -> Any:
-        """A connection that reads; where this process writes to the same file, one as it has itself."""
+        """Return a read-only connection, or one like the existing one if this process writes to the same file."""
         module = driver("duckdb", self.extra)
         path = self.uri.path
         if path in ("", ":memory:"):
@@ -37,7 +37,7 @@ class DuckDB(Database):
     def _reader(connection: Any, query: str, params: Params) -> Any:
         found = connection.sql(query, params=list(params)) if params else connection.sql(query)
         read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
-        return read(BATCH)
+        return read(ROWS_PER_BATCH)
 
     def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:  # noqa: ARG002
         connection = self.connect()

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import HeadraceError, TransportError, what_there_is
-from headrace.ops.arguments import positive
+from headrace.formats.tables.choice import Choice
+from headrace.formats.tables.tables import table_spec
+from headrace.ops.shared.arguments import positive
+from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
-from headrace.records.choice import Choice
-from headrace.records.tables import table_spec
 from headrace.sources.parts import parts_dataset
+from headrace.sources.sql.connection import ConnectionSource, uri_of
 from headrace.sources.sql.database import Database
 from headrace.sources.sql.dense import DenseRows, count_keys
 from headrace.sources.sql.duckdb import DuckDB
@@ -39,9 +41,10 @@ DATABASES: dict[str, type[Database]] = {
 
 
 def from_sql(
-    uri: str,
-    query: str,
+    uri: Any = None,
+    query: str = "",
     *,
+    connection: Any = None,
     params: Sequence[Any] = (),
     key: str | None = None,
     partitions: int = 1,
@@ -50,17 +53,36 @@ def from_sql(
     nulls: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The rows of a query as dicts: of SQLite, PostgreSQL, MySQL or MariaDB, or DuckDB, streamed as Arrow batches.
+    """Read the rows of a query as dicts, streamed as Arrow batches, from SQLite, PostgreSQL, MySQL, MariaDB or DuckDB.
 
     `uri` is `sqlite:///file`, `postgresql://user:password@host/database`, `mysql://…` or `duckdb:///file`.
     `params` are bound to the placeholders of the query, written as the database has them: `?` for SQLite and DuckDB,
     `$1` for PostgreSQL, `%s` for MySQL. Columns become what `ParquetDataset` makes of them; `cast` and `nulls` are its.
 
     `key` names a column of the result, of whole numbers or text, that is different in every row and has an index: rows
-    come in its order, and a resume goes on behind the last one. Without it the query runs again and rows are passed
-    over. With a key, `partitions` ranges of it are read at the same time, some thousand rows of each in turn; of
-    PostgreSQL they see one snapshot. With `index=True` rows are found by number, `ds[i]`, and counted: the key must
-    have no gaps.
+    come in its order, and a resume continues after the last one. Without it the query runs again and rows are skipped.
+    With a key, `partitions` ranges of it are read at the same time, some thousand rows of each in turn; on PostgreSQL
+    they see one snapshot. With `index=True` rows are counted and can be read by number, `ds[i]`: the key must have no
+    gaps.
+
+    Instead of a URI, `connection` may be open already: a DBAPI or ADBC connection, or an Engine, Connection or Session
+    of SQLAlchemy. If the database can be opened again from what it says of itself (a file of SQLite, a URL of
+    SQLAlchemy), that is done, and all of the above holds. Otherwise the query runs on the connection itself, one batch
+    at a time, and each pass runs it again; `key`, `partitions` and `index` are refused, and it stays in this process.
+
+    Args:
+        uri: URI of the database, such as `sqlite:///file`.
+        query: SQL query.
+        params: Values for the placeholders of the query.
+        key: Column with a unique index; rows come in its order, and a resume continues behind the last one.
+        partitions: Number of ranges of the key that are read at the same time.
+        index: Whether rows can be found by number; the key must have no gaps.
+        cast: Types to convert columns to, by column.
+        nulls: Values that replace missing ones, by column.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> import sqlite3
     >>> with sqlite3.connect(folder / "shop.db") as db:
@@ -70,6 +92,21 @@ def from_sql(
     >>> list(hr.Dataset.from_sql(uri, "SELECT * FROM item WHERE price > ?", params=[3], key="id"))
     [{'id': np.int64(2), 'name': 'ink', 'price': np.float64(7.0)}]
     """
+    if uri is not None and not isinstance(uri, str):
+        uri, connection = None, uri
+    if (uri is None) == (connection is None) or not query.strip():
+        raise TypeError("from_sql takes a URI and a query, or connection= and query=")
+    if connection is not None:
+        uri = uri_of(connection)
+        if uri is None:
+            return _on_connection(
+                connection,
+                query,
+                _sequence(params),
+                Choice.of(None, None, cast, nulls),
+                name,
+                refused={"key": key, "partitions": partitions > 1, "index": index},
+            )
     database = database_of(uri, "from_sql")
     parts = positive("partitions", partitions)
     if parts > 1 and key is None:
@@ -83,25 +120,36 @@ def from_sql(
     return _indexed(source, name) if index else parts_dataset("from_sql", source, name)
 
 
-def _indexed(source: SqlSource, name: str | None) -> Dataset:
-    from headrace.dataset import Dataset
+def _on_connection(
+    connection: Any, query: str, params: tuple[Any, ...], choice: Choice, name: str | None, refused: Mapping[str, Any]
+) -> Dataset:
+    wanted = [argument for argument, value in refused.items() if value]
+    if wanted:
+        raise ValueError(
+            f"from_sql: {wanted[0]}= needs connections of its own, and the database of this one cannot be opened again "
+            "from here: give a URI"
+        )
+    source = ConnectionSource(connection, query.strip().rstrip(";"), params, choice)
+    return parts_dataset("from_sql", source, name)
 
+
+def _indexed(source: SqlSource, name: str | None) -> Dataset:
     query = source.keyed
     if query is None or source.parts > 1:
         raise ValueError("from_sql: index=True finds rows by a key, in one part: key= names it")
     source.choice.check(source.schema)
     rows, first = attempt(source.database, "from_sql", lambda: count_keys(query))
     spec = table_spec(source.schema, source.choice)
-    return Dataset(DenseRows(source, "from_sql", spec, rows, first, site=user_site(), name=name))
+    return dataset_of(DenseRows(source, "from_sql", spec, rows, first, site=user_site(), name=name))
 
 
 def database_of(uri: str, reader: str) -> Database:
-    """The database that a URI names."""
+    """Return the database that a URI names."""
     where = Uri(uri)
     if "://" not in uri or where.scheme not in DATABASES:
         known = ", ".join(f"{scheme}://" for scheme in DATABASES)
         near = what_there_is(where.scheme, DATABASES) if "://" in uri else f"it begins with one of {known}"
-        raise ValueError(f"{reader}: {where.hide(uri)!r} is no URI of a database that is known here: {near}")
+        raise ValueError(f"{reader}: {str(where)!r} is no URI of a database that is known here: {near}")
     return DATABASES[where.scheme](where)
 
 
@@ -112,7 +160,7 @@ def _sequence(params: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def attempt(database: Database, reader: str, work: Callable[[], T]) -> T:
-    """What is asked of a database before there is a pass; its errors in our words, without secrets."""
+    """Return what is asked of a database before there is a pass; its errors in our words, without secrets."""
     try:
         return work()
     except (HeadraceError, ImportError, TypeError):

@@ -1,4 +1,4 @@
-"""Rows in the order of a key, from a key on: what a resume goes on from, and how it is seen that none is lost."""
+"""Rows in the order of a key, from a key on: what a resume continues from, and how lost rows are detected."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from headrace.sources.sql.database import Database, Key, PageReader, Params, Tab
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FIRST_PAGE, LEAST_PAGE, PAGE_BYTES, GROWTH = 1 << 15, 16, 24 << 20, 8
-"""So many rows are in the first page, where a database is asked for pages, and in any; about so many bytes in the later
-ones, each of which has so many times the rows of the one before at the most."""
+FIRST_PAGE_ROWS, MIN_PAGE_ROWS, PAGE_BYTES, MAX_PAGE_GROWTH = 1 << 15, 16, 24 << 20, 8
+"""Rows of the first page, of the smallest one, bytes of later pages, and how much larger a page may be than
+the last.
+"""
 
 
 @dataclass(frozen=True)
 class KeyedQuery:
-    """A query whose rows have a key of their own; `cuts` are the keys at which its parts begin, but the first."""
+    """A query whose rows have a unique key; `cuts` are the keys at which its parts begin, except the first."""
 
     database: Database
     query: str
@@ -35,7 +36,7 @@ class KeyedQuery:
     cuts: tuple[Key, ...] = ()
 
     def sql(self, part: int, after: Key | None, limit: int | None = None) -> str:
-        """The rows of a part in order, from the row with the key `after` on: one that comes again must be that one."""
+        """Return the SQL for the rows of a part in order, from the row with the key `after` on, which is checked."""
         literal, order = self.database.literal, self._order
         conditions = []
         low = after if after is not None else self.cuts[part - 1] if part else None
@@ -55,7 +56,7 @@ class KeyedQuery:
         return name if self.is_number else self.database.exact_text(name)
 
     def seen_again(self, part: int, after: Key | None, last: Key) -> SeenRows | None:
-        """What is there now of rows behind one key and up to another; in no order, which their hashes do not need."""
+        """Return the summary of the rows now between two keys; in no order, which their hashes do not need."""
         low = after if after is not None else self.cuts[part - 1] if part else None
         order, literal = self._order, self.database.literal
         conditions = [f"{order} <= {literal(last)}"]
@@ -75,7 +76,7 @@ class KeyedQuery:
         return None if found is None else replace(found, last=mark_of_key(last))
 
     def with_cuts(self, parts: int, view: TableView | None) -> KeyedQuery:
-        """The same in parts: of numbers, of equal ranges; of texts, of equal numbers of rows."""
+        """Return the same in parts: of numbers, of equal ranges; of texts, of equal numbers of rows."""
         name, inner = self.database.name(self.key), f"FROM ({self.query}) AS q"
         rows = partial(self.database.rows, params=self.params, view=view)
         if self.is_number:
@@ -91,7 +92,7 @@ class KeyedQuery:
         return self.cut_at([cut for i, cut in enumerate(cuts) if not i or cut != cuts[i - 1]])
 
     def cut_at(self, cuts: Any) -> KeyedQuery:
-        """The same with parts that begin at these keys; raises StateError where they cannot be."""
+        """Return the query with parts that begin at these keys. Raise StateError if they are invalid."""
         kind = int if self.is_number else str
         if not isinstance(cuts, list) or not all(type(cut) is kind for cut in cuts):
             raise StateError(f"the state is damaged: {cuts!r:.80} are no keys of parts")
@@ -113,7 +114,7 @@ class KeyedQuery:
 
 
 class KeyedRows(Iterator["pa.RecordBatch"]):
-    """The rows of a part behind a key, each key looked at: none may come twice, or not be there."""
+    """The rows of a part after a key. Each key is checked: none may come twice or be missing."""
 
     def __init__(self, query: KeyedQuery, part: int, after: Key | None, snapshot: Any) -> None:
         self._query, self._part, self._after = query, part, after
@@ -135,8 +136,8 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
         raise StopIteration
 
     def _paged(self, pages: PageReader) -> Iterator[pa.RecordBatch]:
-        """Page after page, the next one under way while one is used."""
-        asked = FIRST_PAGE
+        """Page after page, the next one in progress while one is used."""
+        asked = FIRST_PAGE_ROWS
         pages.begin(self._query.sql(self._part, self._after, asked))
         more = True
         while more:
@@ -155,13 +156,13 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
         return batch.column(batch.schema.names.index(self._query.key))
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch without the row that was seen before, its keys all new."""
+        """Return a batch without the row that was seen before, its keys all new."""
         keys = self._keys(batch)
         if keys.null_count:
             raise SpecError(f"key {self._query.key!r} is NULL in some rows: leave them out, or choose another key")
         if self._resumed and batch.num_rows:
             self._resumed = False
-            if keys[0].as_py() == self._after:  # else that row is gone, and those behind it are as they were
+            if keys[0].as_py() == self._after:  # else that row is gone, and those after it are unchanged
                 batch, keys = batch.slice(1), keys.slice(1)
         if batch.num_rows:
             again = self._again(keys)
@@ -174,7 +175,7 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
         return batch
 
     def _again(self, keys: pa.Array) -> Any:
-        """A key that comes a second time, None if there is none; the rows are in order."""
+        """Return a key that comes a second time, None if there is none; the rows are in order."""
         if self._after is not None and keys[0].as_py() == self._after:
             return self._after
         values = keys.to_numpy(zero_copy_only=False)
@@ -191,12 +192,12 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
 
 
 def page_rows(rows: int, size: int) -> int:
-    """How many rows to ask for behind so many, which were of this size: the first page tells little of the others."""
-    return max(LEAST_PAGE, min(GROWTH * rows, PAGE_BYTES * rows // max(size, 1)))
+    """Return how many rows to request after `rows` rows of this size: the first page says little about the others."""
+    return max(MIN_PAGE_ROWS, min(MAX_PAGE_GROWTH * rows, PAGE_BYTES * rows // max(size, 1)))
 
 
 def check_key(schema: pa.Schema, key: str) -> bool:
-    """Whether a key is text; raises where this is no column, or none that a place can be told by."""
+    """Return whether a key is text. Raise if it is no column, or not usable as a key."""
     import pyarrow as pa
 
     from headrace.errors import what_there_is

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: pages by connectorx where there is a key, else row by row by PyMySQL."""
+"""MySQL and MariaDB: pages by connectorx if there is a key, else row by row by PyMySQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
 from headrace.sources.sql.database import (
-    CLOSE,
+    CLOSE_SECONDS,
+    MAX_DECIMAL_DIGITS,
     Database,
     PageReader,
     Params,
@@ -26,27 +27,26 @@ from headrace.sources.sql.driver_calls import DriverCall
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FETCHED = 1 << 13
-"""So many rows are made a batch of, where they come one by one."""
+ROWS_PER_BATCH = 1 << 13
+"""How many rows make a batch if they come one by one."""
 PASSING = {1040, 1053, 1158, 1159, 1160, 1161, 1205, 1213, 1927, 2002, 2003, 2006, 2013, 2014, 2055}
-"""Numbers of errors that pass: too many connections, shutdowns, broken connections, locks."""
+"""Numbers of transient errors: too many connections, shutdowns, broken connections, locks."""
 WORDS = ("io error", "ioerror", "connect", "timed out", "gone away", "closed", "reset", "shutdown", "broken pipe")
-"""What connectorx says of the same."""
+"""The corresponding messages of connectorx."""
 PRIMARY, UNIQUE, UNSIGNED, LISTED, BINARY = 2, 4, 32, 256 | 2048, 63
 """Flags of columns (the fourth of ENUM and SET), and the character set of one that is no text."""
 BYTEWISE = ("nopad_bin", "0900_bin", "binary")
-"""How collations end that take no two texts for the same."""
+"""Suffixes of collations that treat no two texts as equal."""
 FOUND_BY_KEY = re.compile(r"'const'|'system'|'eq_ref'|const table")
-"""What EXPLAIN says of a table of which a key finds one row at the most."""
-LONGEST_CONNECT = 31536000
-"""So many seconds PyMySQL takes for a time-out at the most."""
+"""EXPLAIN's output for a table in which a key finds at most one row."""
+MAX_CONNECT_SECONDS = 31536000
+"""The largest timeout that PyMySQL accepts."""
 SCALE = 10
-"""connectorx has no more places of a decimal than these."""
-DECIMAL_DIGITS = 38
+"""The most decimal places of connectorx."""
 
 
 class MySQL(Database):
-    """A server. connectorx cannot be held back, so it is given pages; it binds nothing, so it gets no parameters."""
+    """A server. connectorx has no backpressure, so it reads pages; it cannot bind parameters, so it gets none."""
 
     extra = "mysql"
     quote = "`"
@@ -58,7 +58,7 @@ class MySQL(Database):
         return self.uri.text.replace("mariadb", "mysql", 1) if self.uri.scheme == "mariadb" else self.uri.text
 
     def connect(self) -> Any:
-        """A connection of PyMySQL's."""
+        """Return a connection of PyMySQL's."""
         parts = self.uri.parts
         return connection_class()(
             host=parts.hostname or "127.0.0.1",
@@ -67,7 +67,7 @@ class MySQL(Database):
             password=self.uri.password or "",
             database=parts.path.lstrip("/") or None,
             charset="utf8mb4",
-            connect_timeout=max(1, min(round(self.timeout), LONGEST_CONNECT)),
+            connect_timeout=max(1, min(round(self.timeout), MAX_CONNECT_SECONDS)),
             read_timeout=self.timeout,
             write_timeout=self.timeout,
         )
@@ -150,7 +150,7 @@ def connection_class() -> Any:
 
     class Connection(base):  # type: ignore[misc,valid-type]
         tls = None
-        """What all use with whom nothing was said of TLS: no certificate is looked at."""
+        """The default without TLS options: no certificate is checked."""
 
         def _create_ssl_ctx(self, given: Any) -> Any:
             if given:
@@ -163,9 +163,9 @@ def connection_class() -> Any:
 
 
 class Pages(PageReader):
-    """Pages by connectorx, and a connection of PyMySQL's that tells whether the server is there.
+    """Read pages by connectorx, and use a PyMySQL connection to check that the server is alive.
 
-    Of one that does not answer connectorx would say so after half a minute. A connection is kept, since to make one
+    connectorx reports a server that does not answer only after half a minute. A connection is kept, because making one
     takes as long as some thousand rows.
     """
 
@@ -200,7 +200,7 @@ class Pages(PageReader):
     def close(self) -> None:
         cut_line(self._knocking)
         if self._call is not None:
-            self._call.join(CLOSE)
+            self._call.join(CLOSE_SECONDS)
         self._knocking._force_close()
 
 
@@ -213,14 +213,14 @@ def cut_line(connection: Any) -> None:
 
 
 def _schema(cursor: Any) -> pa.Schema:
-    """The columns of a result, by what the server says of them."""
+    """Return the columns of a result, by what the server says of them."""
     import pyarrow as pa
 
     return pa.schema([pa.field(f.name, _kind(f)) for f in cursor._result.fields])
 
 
 def _kind(field: Any) -> pa.DataType:
-    """What connectorx makes of a column of this type."""
+    """Return what connectorx makes of a column of this type."""
     import pyarrow as pa
 
     types = driver("pymysql.constants.FIELD_TYPE", "mysql")
@@ -234,7 +234,9 @@ def _kind(field: Any) -> pa.DataType:
         return pa.float32() if number == types.FLOAT else pa.float64()
     if number in (types.DECIMAL, types.NEWDECIMAL):
         digits = field.length - (not unsigned) - (field.scale > 0)
-        return pa.decimal128(min(digits, DECIMAL_DIGITS), field.scale) if digits <= DECIMAL_DIGITS else pa.string()
+        return (
+            pa.decimal128(min(digits, MAX_DECIMAL_DIGITS), field.scale) if digits <= MAX_DECIMAL_DIGITS else pa.string()
+        )
     if number in (types.TIMESTAMP, types.DATETIME):
         return pa.timestamp("us")
     if number in (types.DATE, types.NEWDATE):
@@ -248,7 +250,7 @@ def _kind(field: Any) -> pa.DataType:
 def _batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    while rows := cursor.fetchmany(FETCHED):
+    while rows := cursor.fetchmany(ROWS_PER_BATCH):
         columns = [_array(values, kind) for values, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, names=schema.names)
 

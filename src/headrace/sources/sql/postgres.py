@@ -1,4 +1,4 @@
-"""PostgreSQL, by its ADBC driver: COPY where nothing is bound, else a cursor."""
+"""PostgreSQL, by its ADBC driver: COPY if there are no parameters, else a cursor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import SpecError
-from headrace.sources.sql.database import Database, Params, Rows, TableView, driver
+from headrace.sources.sql.database import MAX_DECIMAL_DIGITS, Database, Params, Rows, TableView, driver
 from headrace.sources.sql.driver_calls import DriverCall, call_in_time
 
 if TYPE_CHECKING:
@@ -17,19 +17,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BATCH_BYTES = 2 << 20
-"""So many bytes are a batch: the first one is waited for."""
-PAGE = 1 << 16
-"""So many rows are fetched from a cursor at a time."""
+"""The size of a batch: the consumer waits for the first one."""
+ROWS_PER_FETCH = 1 << 16
+"""How many rows are fetched from a cursor at a time."""
 PASSING = re.compile("08|53|57|58|40001|40P01|25006|55P03")
-"""How the states of errors begin that pass: connections, resources, shutdowns, conflicts, locks."""
+"""Prefixes of transient SQLSTATE codes: connections, resources, shutdowns, conflicts, locks."""
 LASTING = ("authentication failed", "does not exist", "no pg_hba.conf", "role", "not permitted")
-"""What the server says to who must not come in."""
+"""Server messages about denied access, which a retry does not help."""
 TEXTS = ("text", "character varying", "name")
-"""Types whose order is that of their text."""
-CANCEL = 2.0
-"""So many seconds a server may take to hear that a query is not wanted any more."""
+"""Types that sort like their text."""
+CANCEL_SECONDS = 2.0
+"""How long a server may take to accept the cancellation of a query."""
 NUMERIC_HEADER = 4
-DECIMAL_DIGITS = 38
 
 
 class Postgres(Database):
@@ -38,16 +37,18 @@ class Postgres(Database):
     extra = "postgres"
 
     def connect(self) -> Any:
-        """A connection in a transaction that reads."""
+        """Return a connection in a transaction that reads."""
         return self.set_up(self.begin_connecting(), None)
 
     def begin_connecting(self) -> DriverCall[Any]:
-        """Have a connection under way."""
+        """Start a connection."""
         connect = driver("adbc_driver_postgresql.dbapi", self.extra).connect
         return DriverCall(lambda: connect(self.uri.text), close_late)
 
     def set_up(self, connecting: DriverCall[Any], snapshot: str | None) -> Any:
-        """A connection that is under way, in a transaction that reads, and sees what others do if they have a view."""
+        """Return a connection that is in progress, in a transaction that reads, and sees what others do if they have a
+        view.
+        """
         connection = connecting.wait(self.timeout)
         call_in_time(lambda: _begin_reading(connection, snapshot), connection.close, self.timeout)
         return connection
@@ -56,7 +57,7 @@ class Postgres(Database):
         return self.ask(lambda connection: plain_schema(_schema_of(connection, query)))
 
     def ask(self, work: Callable[[Any], T]) -> T:
-        """What is done with a connection, if it is in time."""
+        """Return what is done with a connection, if it is in time."""
         connection = self.connect()
         found = call_in_time(lambda: work(connection), connection.close, self.timeout)
         connection.close()
@@ -80,7 +81,7 @@ class Postgres(Database):
             return iter(cursor.fetch_record_batch())
 
         def cancel() -> None:
-            DriverCall(cursor.adbc_cancel).wait(CANCEL)  # which asks the server by a connection of its own
+            DriverCall(cursor.adbc_cancel).wait(CANCEL_SECONDS)  # which uses a separate connection
 
         batches = call_in_time(begin, close, self.timeout)
         return Rows((plain_batch(b, schema) for b in batches), close, cancel, ahead=True, timeout=self.timeout)
@@ -89,12 +90,12 @@ class Postgres(Database):
     def _fetched(cursor: Any) -> Iterator[pa.RecordBatch]:
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         while True:
-            cursor.execute(f"FETCH {PAGE} FROM headrace_rows")
+            cursor.execute(f"FETCH {ROWS_PER_FETCH} FROM headrace_rows")
             rows = 0
             for batch in cursor.fetch_record_batch():
                 rows += batch.num_rows
                 yield batch
-            if rows < PAGE:
+            if rows < ROWS_PER_FETCH:
                 return
 
     def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:
@@ -148,7 +149,7 @@ def _begin_reading(connection: Any, snapshot: str | None) -> None:
 
 
 def close_late(connection: Any) -> None:
-    """Close a connection that came when nobody waited for it any more."""
+    """Close a connection that was opened after its caller stopped waiting."""
     if connection is not None:
         connection.close()
 
@@ -159,7 +160,7 @@ def _schema_of(connection: Any, query: str) -> Any:
 
 
 def ask_server(connection: Any, query: str, params: Params = ()) -> list[Any]:
-    """What a statement of a few rows gives."""
+    """Return the rows of a small statement."""
     with connection.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         cursor.execute(query, params or None)
@@ -167,7 +168,7 @@ def ask_server(connection: Any, query: str, params: Params = ()) -> list[Any]:
 
 
 def export_snapshot(connection: Any) -> str:
-    """The name of a view that others can have."""
+    """Return the name of a view that others can have."""
     connection.rollback()
     ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
     ((name,),) = ask_server(connection, "SELECT pg_export_snapshot()")
@@ -177,7 +178,7 @@ def export_snapshot(connection: Any) -> str:
 class Exported(TableView):
     """A view that lives as long as the connection that exported it; after a break there is another one.
 
-    The connections of all parts are under way from the beginning: to make one takes as long as to read 50,000 rows.
+    The connections of all parts are started at the beginning: making one takes as long as reading 50,000 rows.
     """
 
     def __init__(self, database: Postgres, parts: int) -> None:
@@ -188,7 +189,7 @@ class Exported(TableView):
         self._lock = threading.Lock()
 
     def connect(self) -> Any:
-        """A connection that has this view."""
+        """Return a connection that has this view."""
         name = self._exported_name()
         try:
             connecting = self._connecting.pop()
@@ -209,7 +210,7 @@ class Exported(TableView):
             return self._name
 
     def rows(self, query: str, params: Params) -> list[tuple[Any, ...]]:
-        """The few rows of a query in this view."""
+        """Return the rows of a small query in this view."""
         with self._lock:
             connection, self._connection = self._connection or self._export(), None
             ask = partial(ask_server, connection, query, params)
@@ -224,7 +225,7 @@ class Exported(TableView):
         return connection
 
     def _is_there(self, connection: Any) -> bool:
-        """Whether the server still answers; what does not is closed."""
+        """Return whether the server still answers; what does not is closed."""
         try:
             call_in_time(lambda: ask_server(connection, "SELECT 1"), connection.close, self._database.timeout)
         except TimeoutError:
@@ -247,7 +248,7 @@ class Exported(TableView):
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The types that rows are read as: a numeric is a decimal of the digits that it was declared with."""
+    """Return the types that rows are read as: a numeric is a decimal of the digits that it was declared with."""
     import pyarrow as pa
 
     return pa.schema([pa.field(field.name, _plain(field)) for field in schema])
@@ -262,14 +263,14 @@ def _plain(field: pa.Field) -> pa.DataType:
     if kind.type_name != "numeric":
         return kind.storage_type
     declared = int((field.metadata or {}).get(b"POSTGRESQL:typmod", b"-1"))
-    if declared < NUMERIC_HEADER:  # of any number of digits, so told as text
+    if declared < NUMERIC_HEADER:  # of any number of digits, so read as text
         return kind
     digits, places = (declared - NUMERIC_HEADER) >> 16 & 0xFFFF, (declared - NUMERIC_HEADER) & 0x7FF
-    return pa.decimal128(digits, places) if digits <= DECIMAL_DIGITS and places <= digits else kind
+    return pa.decimal128(digits, places) if digits <= MAX_DECIMAL_DIGITS and places <= digits else kind
 
 
 def plain_batch(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBatch:
-    """A batch of these types."""
+    """Return a batch of these types."""
     import pyarrow as pa
 
     if not any(isinstance(kind, pa.OpaqueType) for kind in batch.schema.types):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.errors import NONSENSE, StateError
-from headrace.records.choice import Choice
+from headrace.formats.tables.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
 from headrace.sources.seen_rows import SeenRows, mark_of_key
 from headrace.sources.sql.database import Database, Params, Rows, TableView
@@ -119,7 +119,7 @@ class SqlSource(BatchSource):
                 "see one snapshot" if self.database.shares_view else "each see what is there when a page is asked for"
             )
             parts = f"; {self.parts} partitions {seen}" if self.parts > 1 else ""
-            return f"a resume goes on behind the last {self.keyed.key}{parts}"
+            return f"a resume continues after the last {self.keyed.key}{parts}"
         return "a resume runs the query again and passes rows over: key= names a column to go on from"
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class SqlSource(BatchSource):
 
 
 class PassedOver(Iterator["pa.RecordBatch"]):
-    """The rows of a query behind the first ones."""
+    """The rows of a query after the first ones."""
 
     def __init__(self, rows: Rows, count: int) -> None:
         self._rows, self._left = rows, count
@@ -156,5 +156,5 @@ def _cuts(layout: str) -> Any:
 
 
 def _digest(params: Params) -> str:
-    """What tells parameters apart without showing them."""
+    """Return a digest of parameters that does not reveal them."""
     return hashlib.blake2b(repr(list(params)).encode(), digest_size=8).hexdigest()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from headrace.formats.tables.choice import EVERYTHING, Choice
 from headrace.plan.structure import LEAF, tuple_of
-from headrace.records.choice import EVERYTHING, Choice
 from headrace.sources.batches import Mark
 from headrace.sources.parts import parts_dataset
 from headrace.sources.sql.database import Database
@@ -30,11 +30,21 @@ TYPES = ("str", "bytes", "int8", "int16", "int32", "int64", "uint8", "uint16", "
 def SqlDataset(  # noqa: N802 - as tf.data's readers are named
     driver_name: str, data_source_name: str, query: str, output_types: Any, name: str | None = None
 ) -> Dataset:
-    """The rows of a query as tuples, each column of the type given for it, as tf.data has them; see also `from_sql`.
+    """Read the rows of a query as tuples, each column of the type given for it, as in tf.data; see also `from_sql`.
 
     `driver_name` is "sqlite", with the name of a file; or "postgresql", "mysql" or "duckdb", with a URI. A column is
     converted as SQLite does it: what is no number is 0, and so is NULL; as text NULL is "". Of other databases, a value
     that does not fit its type is an error.
+
+    Args:
+        driver_name: Name of the database driver; "sqlite".
+        data_source_name: Path of the database.
+        query: SQL query.
+        output_types: Data types of the columns.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+
+    Returns:
+        A new dataset.
 
     >>> import sqlite3
     >>> with sqlite3.connect(folder / "people.db") as db:
@@ -58,7 +68,7 @@ def SqlDataset(  # noqa: N802 - as tf.data's readers are named
 
 
 def _kind(given: Any) -> str:
-    """The name of a type: NumPy's, Python's or TensorFlow's."""
+    """Return the name of a type: NumPy's, Python's or TensorFlow's."""
     given = getattr(given, "as_numpy_dtype", given)
     if given is object:  # TensorFlow's string
         return "str"
@@ -90,7 +100,7 @@ def _sqlite(database: Sqlite, query: str, columns: list[str], kinds: list[str]) 
 
 
 def check_count(columns: Sequence[str], kinds: list[str]) -> None:
-    """Raise ValueError where a query has not as many columns as there are types."""
+    """Raise ValueError if a query does not have as many columns as there are types."""
     if len(columns) != len(kinds):
         raise ValueError(f"SqlDataset: the query has {len(columns)} columns, and output_types {len(kinds)}")
 
@@ -102,7 +112,7 @@ def _arrow(kind: str) -> pa.DataType:
 
 
 def _narrowed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Numbers as tf.data narrows them: to 32 bits, and from there to what is wanted."""
+    """Return numbers as tf.data narrows them: to 32 bits, and from there to what is wanted."""
     import pyarrow as pa
 
     columns = []
@@ -131,7 +141,7 @@ def _other(database: Database, query: str, columns: list[str], kinds: list[str])
 
 
 def renamed(schema: pa.Schema, names: list[str]) -> pa.Schema:
-    """The same columns under other names."""
+    """Return the same columns under other names."""
     import pyarrow as pa
 
     return pa.schema([pa.field(name, field.type) for name, field in zip(names, schema, strict=True)])
@@ -142,7 +152,7 @@ def _rename(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
 
 
 class TypedSource(SqlSource):
-    """A query whose columns go by their numbers; `read_as` are the types that a driver is told."""
+    """A query whose columns are numbered; `read_as` are the types for the driver."""
 
     def __init__(
         self,

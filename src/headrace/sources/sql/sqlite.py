@@ -21,10 +21,13 @@ from headrace.sources.sql.database import Database, Params, Rows, TableView, hex
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH, BATCH_BYTES = 1 << 14, 16 << 20
-"""So many rows a batch, or about so many bytes. As many rows tell the types of columns, since only values have some."""
+ROWS_PER_BATCH, MAX_BATCH_BYTES = 1 << 14, 16 << 20
+"""Rows per batch, or about this many bytes.
+
+As many rows determine the types of columns, because only values have types.
+"""
 KINDS = ("INTEGER", "REAL", "TEXT", "BLOB")
-"""What SQLite calls the types of values; of these, a column has the last that the first rows have in it."""
+"""SQLite's names of value types; a column has the last of these that occurs in the first rows."""
 
 
 class Sqlite(Database):
@@ -33,7 +36,7 @@ class Sqlite(Database):
     extra = "sqlite"
 
     def connect(self, *, lock: bool = False) -> _native.Sqlite:
-        """A connection that reads; it may still undo what somebody else broke off, or keep others from writing."""
+        """Open a read-only connection; it may still roll back a broken transaction, or keep others from writing."""
         path = self.uri.path or ":memory:"
         if path != ":memory:" and not Path(path).exists():
             raise FileNotFoundError(f"there is no file {path!r}")
@@ -48,11 +51,11 @@ class Sqlite(Database):
 
         with closing(self.connect()) as connection:
             connection.prepare(query, plain_params(params))
-            kinds = connection.guess(BATCH)
+            kinds = connection.guess(ROWS_PER_BATCH)
             return pa.schema([pa.field(n, arrow_types()[k]) for n, k in zip(connection.names(), kinds, strict=True)])
 
     def columns(self, query: str) -> list[str]:
-        """The names of a query's columns."""
+        """Return the names of a query's columns."""
         with closing(self.connect()) as connection:
             connection.prepare(query, [])
             return connection.names()
@@ -61,7 +64,7 @@ class Sqlite(Database):
         return self._begin(query, params, self.schema(query, params) if schema is None else schema, snapshot)
 
     def convert(self, query: str, schema: pa.Schema) -> Rows:
-        """The rows of a query, each value converted as SQLite does it; what is missing is 0, or nothing."""
+        """Return the rows of a query, each value converted as SQLite does it; what is missing is 0, or nothing."""
         return self._begin(query, (), schema, convert=True)
 
     def _begin(
@@ -103,7 +106,7 @@ class Sqlite(Database):
 
 @cache
 def find_library() -> None:
-    """Have the kernels know Python's own SQLite: a second one in the process would lose the locks of the first."""
+    """Let the kernels use Python's own SQLite: a second one in the process would lose the locks of the first."""
     if sqlite3.threadsafety == 0:
         raise ImportError("the SQLite of this Python is made for one thread")
     import _sqlite3
@@ -122,14 +125,14 @@ def find_library() -> None:
 
 
 def arrow_types() -> tuple[pa.DataType, ...]:
-    """What values of each kind are read as."""
+    """Return what values of each kind are read as."""
     import pyarrow as pa
 
     return pa.int64(), pa.float64(), pa.string(), pa.binary()
 
 
 def ask_sqlite(connection: _native.Sqlite, query: str, params: Params = ()) -> list[tuple[Any, ...]]:
-    """The few rows of a query."""
+    """Return the rows of a small query."""
     connection.prepare(query, plain_params(params))
     return connection.values()
 
@@ -159,14 +162,14 @@ def _batches(connection: _native.Sqlite, schema: pa.Schema, *, convert: bool) ->
     kinds = [arrow_types().index(kind) for kind in schema.types]
     done = False
     while not done:
-        columns, rows, done, misfit = connection.fetch(kinds, BATCH, BATCH_BYTES, convert)
+        columns, rows, done, misfit = connection.fetch(kinds, ROWS_PER_BATCH, MAX_BATCH_BYTES, convert)
         if rows:
             arrays = [_array(kind, rows, buffers) for kind, buffers in zip(schema.types, columns, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         if misfit is not None:
             column, found = misfit
             raise SpecError(
-                f"column {schema.names[column]!r} holds {KINDS[found]} where it held {KINDS[kinds[column]]} at first: "
+                f"column {schema.names[column]!r} holds {KINDS[found]} but held {KINDS[kinds[column]]} at first: "
                 "CAST it in the query"
             )
 
@@ -179,7 +182,7 @@ def _array(kind: pa.DataType, rows: int, buffers: Sequence[Any]) -> pa.Array:
 
 
 class Readers(TableView):
-    """Connections whose transactions began in one moment, in which nobody could write."""
+    """Connections whose transactions began at one moment, during which no other connection could write."""
 
     def __init__(self, database: Sqlite, count: int) -> None:
         self._lock = threading.Lock()
@@ -187,7 +190,8 @@ class Readers(TableView):
         self._closed = False
         try:
             with closing(database.connect(lock=True)) as writer:
-                if ask_sqlite(writer, "PRAGMA journal_mode") == [("wal",)]:  # else nobody can write while one reads
+                # Else no other connection can write during a read.
+                if ask_sqlite(writer, "PRAGMA journal_mode") == [("wal",)]:
                     ask_sqlite(writer, "BEGIN IMMEDIATE")
                 for _ in range(count):
                     self._add(database)
@@ -202,12 +206,12 @@ class Readers(TableView):
         ask_sqlite(connection, "SELECT count(*) FROM sqlite_schema")  # with which the transaction has its view
 
     def take(self) -> _native.Sqlite:
-        """One that nobody uses."""
+        """Return an unused one."""
         with self._lock:
             return self._idle.pop()
 
     def give_back(self, connection: _native.Sqlite) -> None:
-        """What was taken."""
+        """Give back what was taken."""
         with self._lock:
             if not self._closed:
                 self._idle.append(connection)

@@ -1,4 +1,4 @@
-"""URIs of databases, and what of them may be show_path."""
+"""URIs of databases, and what of them may be shown."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from headrace.records.redact import hide_secrets, show_path
+from headrace.remote.redact import hide_secrets, show_path
 
 
 @dataclass(frozen=True)
 class Uri:
-    """Where a database is, with the password to it, which nobody is show_path."""
+    """Where a database is, with its password, which is never shown."""
 
     text: str = field(repr=False)
 
     @cached_property
     def parts(self) -> SplitResult:
         """Host, port, path and so on."""
-        return urlsplit(self.text)
+        try:
+            parts = urlsplit(self.text)
+            parts.port  # noqa: B018 - it is converted when it is asked for
+        except ValueError:  # it quotes the URI
+            raise ValueError(
+                f"{self} is no URI: percent-encode @, /, ?, # and : in user and password (urllib.parse.quote)"
+            ) from None
+        return parts
 
     @property
     def scheme(self) -> str:
@@ -32,23 +39,24 @@ class Uri:
 
     @property
     def user(self) -> str | None:
-        """Who asks."""
+        """Return the user name."""
         return None if self.parts.username is None else unquote(self.parts.username)
 
     @property
     def password(self) -> str | None:
-        """What must not be show_path."""
+        """What must not be shown."""
         return None if self.parts.password is None else unquote(self.parts.password)
 
     @property
     def options(self) -> dict[str, str]:
-        """What stands behind the question mark."""
+        """Return the query parameters."""
         return dict(parse_qsl(self.parts.query))
 
     def __str__(self) -> str:
-        return show_path(self.text)
+        if "://" in self.text:
+            return show_path(self.text)
+        return show_path(f"sql://{self.text}").partition("://")[2]  # a user may have forgotten the scheme
 
     def hide(self, text: str) -> str:
-        """What somebody says, without this URI's secrets."""
-        secrets = {"password": self.password or "", "raw_password": self.parts.password or "", **self.options}
-        return hide_secrets(" ".join(text.replace(self.text, str(self)).split()), secrets)
+        """Return a message without this URI's secrets."""
+        return " ".join(hide_secrets(text, urls=[self.text]).split())

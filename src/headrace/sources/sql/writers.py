@@ -1,4 +1,4 @@
-"""Rows into tables, one transaction for all of them."""
+"""Write rows to tables, in one transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import _native
 from headrace.errors import SpecError
-from headrace.records.damage import check_text
+from headrace.formats.shared.damage import check_text
 from headrace.sources.sql.database import Database, driver
 from headrace.sources.sql.duckdb import DuckDB
 from headrace.sources.sql.mysql import MySQL
@@ -21,8 +21,8 @@ from headrace.sources.sql.sqlite import Sqlite, arrow_types, ask_sqlite, find_li
 if TYPE_CHECKING:
     import pyarrow as pa
 
-INSERTED = 1000
-"""So many rows an INSERT, where rows are inserted."""
+ROWS_PER_INSERT = 1000
+"""How many rows one INSERT has."""
 
 
 class Writer(ABC):
@@ -34,11 +34,11 @@ class Writer(ABC):
 
     @abstractmethod
     def write(self, rows: pa.Table) -> None:
-        """Some rows more."""
+        """Write some more rows."""
 
     @abstractmethod
     def commit(self) -> None:
-        """Have all that was written count."""
+        """Commit all that was written."""
 
     @abstractmethod
     def close(self) -> None:
@@ -47,7 +47,7 @@ class Writer(ABC):
 
 @contextmanager
 def writer_of(database: Database, table: str, if_exists: str) -> Iterator[Writer]:
-    """A writer, committed in the end unless something was raised."""
+    """Yield a writer, committed in the end unless something was raised."""
     kinds: dict[type, type[Writer]] = {MySQL: MySQLWriter, DuckDB: DuckDBWriter, Sqlite: SqliteWriter}
     writer = kinds.get(type(database), PostgresWriter)(database, table, if_exists)
     try:
@@ -85,7 +85,7 @@ class PostgresWriter(Writer):
 
 
 class SqliteWriter(Writer):
-    """SQLite, by the library that Python has: what reads in this process heeds its locks."""
+    """SQLite, by Python's library: readers in this process respect its locks."""
 
     def __init__(self, database: Database, table: str, if_exists: str) -> None:
         super().__init__(database, table, if_exists)
@@ -114,7 +114,7 @@ class SqliteWriter(Writer):
 
 
 class DuckDBWriter(Writer):
-    """DuckDB, which reads Arrow tables where they lie."""
+    """DuckDB, which reads Arrow tables without a copy."""
 
     def __init__(self, database: Database, table: str, if_exists: str) -> None:
         super().__init__(database, table, if_exists)
@@ -139,7 +139,7 @@ class DuckDBWriter(Writer):
 
 
 class MySQLWriter(Writer):
-    """MySQL and MariaDB, where making a table ends a transaction: a new one is filled, and takes the name at once."""
+    """MySQL and MariaDB, in which CREATE TABLE ends a transaction: fill a new table, then rename it at once."""
 
     def __init__(self, database: Database, table: str, if_exists: str) -> None:
         super().__init__(database, table, if_exists)
@@ -163,8 +163,8 @@ class MySQLWriter(Writer):
         return f"rows that headrace writes to {self.table}"
 
     def _hold(self, token: str) -> bool:
-        """Whether nobody else has the lock of this name; from now on this connection has it, as long as it lives."""
-        with suppress(self._connection.Error):  # where there are no such locks nobody can tell
+        """Take the lock of this name for the lifetime of this connection. Return whether it was free."""
+        with suppress(self._connection.Error):  # without such locks it is unknown
             self._cursor.execute("SELECT GET_LOCK(%s, 0)", (f"headrace.{token}",))
             return bool(self._cursor.fetchone() == (1,))
         return False
@@ -192,7 +192,7 @@ class MySQLWriter(Writer):
             self._cursor.execute(f"CREATE TABLE {into} ({columns}) CHARACTER SET utf8mb4 COMMENT %s", (self._note,))
         self.first = False
         asked = f"INSERT INTO {into} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
-        for batch in rows.to_batches(max_chunksize=INSERTED):
+        for batch in rows.to_batches(max_chunksize=ROWS_PER_INSERT):
             self._cursor.executemany(asked, list(zip(*(c.to_pylist() for c in batch.columns), strict=True)))
 
     def commit(self) -> None:
@@ -217,7 +217,7 @@ class MySQLWriter(Writer):
 
 
 def small(rows: pa.Table) -> pa.Table:
-    """A table of types that databases have: signed numbers, text and lists of 32-bit offsets."""
+    """Return a table of types that databases have: signed numbers, text and lists of 32-bit offsets."""
     import pyarrow as pa
 
     schema = pa.schema([pa.field(field.name, _small(field.type)) for field in rows.schema])
@@ -241,7 +241,7 @@ def _small(kind: pa.DataType) -> pa.DataType:
 
 
 def sqlite_type(field: Any) -> str:
-    """What SQLite calls a column of this type."""
+    """Return what SQLite calls a column of this type."""
     from pyarrow import types as t
 
     for is_it, name in (
@@ -255,7 +255,9 @@ def sqlite_type(field: Any) -> str:
 
 
 def sqlite_column(column: pa.ChunkedArray) -> tuple[int, Any, Any, Any, int]:
-    """A column as the kernel takes it, of values that SQLite has: days and times are text, as its functions read it."""
+    """Return a column as the kernel takes it, of values that SQLite has: days and times are text, as its functions read
+    it.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -275,7 +277,7 @@ def sqlite_column(column: pa.ChunkedArray) -> tuple[int, Any, Any, Any, int]:
 
 
 def mysql_type(field: Any) -> str:
-    """What MySQL calls a column of this type."""
+    """Return what MySQL calls a column of this type."""
     from pyarrow import types as t
 
     kind = field.type

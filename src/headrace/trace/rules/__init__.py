@@ -1,7 +1,7 @@
 """Batching rules: how an operation on rows runs on whole blocks, bit for bit. One table, split by family.
 
-A rule looks at a call and gives a kernel, or None where it cannot promise the same bits: then the operation itself is
-called on row after row. What has no rule and is not in `ROWWISE` is not traced.
+A rule maps a call to a kernel, or None if it cannot promise the same bits: then the operation itself is called row by
+row. What has no rule and is not in `ROWWISE` is not traced.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ROWWISE = frozenset(RULES) | {
 
 
 def chooser(exact: bool) -> Callable[[Call], tuple[Kernel, bool, bool]]:
-    """How to choose kernels: those that promise every bit, or, where last bits may differ, the fastest."""
+    """Return the function that chooses kernels: bit-exact ones, or the fastest if last bits may differ."""
 
     def choose(call: Call) -> tuple[Kernel, bool, bool]:
         rule = RULES.get(call.name)

@@ -12,9 +12,9 @@ from headrace.trace.values import Call, Fresh, Kernel, Value, Values
 
 
 def exactly(source: np.dtype[Any], target: np.dtype[Any]) -> bool | None:
-    """Whether every loop converts alike: True, or None where only for values in range, or False.
+    """Return whether every loop converts alike: True, None if only for values in range, or False.
 
-    What C leaves open (a NaN or too large a float as an integer) differs between vector and scalar code.
+    What C leaves undefined (a NaN or too large a float as an integer) differs between vector and scalar code.
     """
     a, b = source.kind, target.kind
     if source == target:
@@ -33,7 +33,7 @@ def exactly(source: np.dtype[Any], target: np.dtype[Any]) -> bool | None:
 
 
 def convert_operand(call: Call, item: Value, exact: bool) -> Kernel | None:
-    """The value of one operand in the dtype of the result."""
+    """Return the value of one operand in the dtype of the result."""
     source, target, slot = item.sample.dtype, call.sample.dtype, item.slot
     direct = Fresh(lambda values, _: values[slot].astype(target))
     fine = exactly(source, target)
@@ -43,7 +43,7 @@ def convert_operand(call: Call, item: Value, exact: bool) -> Kernel | None:
 
 
 def _in_range(call: Call, slot: int, source: np.dtype[Any], target: np.dtype[Any]) -> Kernel:
-    """Rows with a value that does not fit, or a NaN, go one by one."""
+    """Return rows with a value that does not fit, or a NaN, go one by one."""
     again = by_row(call)
     if target.kind == "f":
         low, high = -np.inf, np.inf
@@ -68,7 +68,7 @@ def _in_range(call: Call, slot: int, source: np.dtype[Any], target: np.dtype[Any
 
 
 def astype(call: Call, exact: bool) -> Kernel | None:
-    """The method, without a wish for the order in memory."""
+    """Return the method, without a wish for the order in memory."""
     source = call.args[0]
     if not isinstance(source, Value) or not set(call.kwargs) <= {"dtype", "copy", "casting"} or len(call.args) > 2:
         return None

@@ -1,4 +1,4 @@
-"""What batching rules share: operands of a block, rows one by one, layout in memory."""
+"""Helpers of batching rules: operands of a block, row-by-row kernels, memory layout."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from headrace.trace.errors import Mismatch
 from headrace.trace.values import Call, Kernel, Value, Values, map_arguments
 
 Rule = Callable[[Call, bool], Kernel | None]
-"""The kernel for an operation, exact or nearly, or None where it has none."""
+"""The kernel for an operation, exact or nearly, or None if it has none."""
 
 LAYOUT_FREE = frozenset({
     "getitem", "setitem", "reshape", "ravel", "transpose", "T", "copy", "where", "astype", "concatenate", "stack",
     "array", "asarray", "take", "pad", "repeat", "tile", "roll", "flip", "squeeze", "expand_dims", "isin", "diag",
     "bincount", "histogram", "delete", "insert", "append", "resize", "triu", "tril", "pow", "power", "argsort", "sort",
 })  # fmt: skip
-"""Operations whose results do not depend on how their operands lie in memory."""
+"""Operations whose results do not depend on the memory layout of their operands."""
 
 Getter = Callable[[Values], Any]
 
 
 def rank(item: Any) -> int:
-    """The number of axes that an operand has in a row."""
+    """Return the number of axes that an operand has in a row."""
     return int(np.ndim(item.sample if isinstance(item, Value) else item))
 
 
 def operand(item: Any, axes: int) -> Getter:
-    """The operand for a whole block, for broadcasting against rows with so many axes."""
+    """Return the operand for a whole block, for broadcasting against rows with `axes` axes."""
     if not isinstance(item, Value):
         return lambda _: item
     slot, missing = item.slot, axes - rank(item)
@@ -40,7 +40,7 @@ def operand(item: Any, axes: int) -> Getter:
 
 
 def operand_rows(item: Any) -> Callable[[Values, int], Any]:
-    """The operand as every row has it: (rows, …), repeated where it is the same for all."""
+    """Return the operand of every row: (rows, …), repeated if it is the same for all."""
     if isinstance(item, Value) and item.batched:
         slot = item.slot
         return lambda values, _: values[slot]
@@ -53,7 +53,7 @@ def operand_rows(item: Any) -> Callable[[Values, int], Any]:
 
 
 def dtypes(call: Call) -> list[np.dtype[Any]]:
-    """The dtypes of the values that go in."""
+    """Return the dtypes of the values that go in."""
     return [v.sample.dtype for v in call.values]
 
 
@@ -66,7 +66,7 @@ def named_arguments(call: Call, *names: str, **defaults: Any) -> dict[str, Any] 
 
 
 def along_axis(call: Call, default: int | None, *names: str) -> tuple[Value, Any, dict[str, Any]] | None:
-    """The array, the axis and the settings of a call that goes along an axis; None where they are not all known."""
+    """Return the array, the axis and the settings of a call along an axis; None if they are not all known."""
     given = named_arguments(call, "a", "axis", *names, axis=default)
     if given is None:
         return None
@@ -78,7 +78,7 @@ def along_axis(call: Call, default: int | None, *names: str) -> tuple[Value, Any
 
 
 def is_static(item: Any) -> bool:
-    """Whether an argument holds no values of the graph."""
+    """Return whether an argument holds no values of the graph."""
     return not any(True for _ in _values(item))
 
 
@@ -89,17 +89,17 @@ def _values(item: Any) -> Iterator[Value]:
 
 
 def constant(item: Any) -> Any:
-    """A static argument, constants of the graph included."""
+    """Return a static argument, constants of the graph included."""
     return map_arguments(item, lambda i: i.sample if isinstance(i, Value) else i)
 
 
 def is_known(item: Any) -> bool:
-    """Whether an argument is the same for all rows and for ever."""
+    """Return whether an argument is the same for all rows and forever."""
     return all(v.static for v in _values(item))
 
 
 def single_rows(value: Value) -> Callable[[Values], Iterator[Any]]:
-    """The rows of a value as the function would see them."""
+    """Return the rows of a value as the function would see them."""
     slot = value.slot
     if isinstance(value.sample, np.ndarray) and value.sample.ndim == 0:
         return lambda values: (np.asarray(v) for v in values[slot])
@@ -107,7 +107,7 @@ def single_rows(value: Value) -> Callable[[Values], Iterator[Any]]:
 
 
 def by_row(call: Call) -> Kernel:
-    """The operation itself, called on row after row: the same bits by construction."""
+    """Return the operation itself, called on row after row: the same bits by construction."""
     batched = list({v.slot: v for v in call.values if v.batched}.values())
     sources = [single_rows(v) for v in batched]
     position = {v.slot: i for i, v in enumerate(batched)}
@@ -154,7 +154,7 @@ def _columns(results: Iterator[Any], sample: Any, n: int) -> Any:
 
 
 def laid_out_alike(made: Any, sample: Any) -> bool:
-    """Whether rows of a block lie in memory as the sample does."""
+    """Return whether rows of a block have the sample's memory layout."""
     if isinstance(sample, tuple | list):
         return all(laid_out_alike(m, s) for m, s in zip(made, sample, strict=True))
     if not isinstance(sample, np.ndarray):
@@ -163,14 +163,14 @@ def laid_out_alike(made: Any, sample: Any) -> bool:
     return all(a == b for a, b, size in pairs if size > 1)
 
 
-FEW = 1 << 13
-"""Samples of up to so many values are compared to the bit; of larger ones the first real rows are enough."""
+MAX_BITWISE_SAMPLE_VALUES = 1 << 13
+"""Samples of at most this many values are compared to the bit; of larger ones the first real rows are enough."""
 
 
 def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
-    """What the kernel makes of a block of samples, None unless its rows are what the operation makes of one."""
+    """Return what the kernel makes of a block of samples, None unless its rows are what the operation makes of one."""
     values: Values = []
-    rows = 2 if all(np.size(v.sample) <= FEW for v in call.values if v.batched) else 1
+    rows = 2 if all(np.size(v.sample) <= MAX_BITWISE_SAMPLE_VALUES for v in call.values if v.batched) else 1
     for value in call.values:
         values += [None] * (value.slot + 1 - len(values))
         values[value.slot] = _block(value.sample, rows) if value.batched else value.sample
@@ -185,7 +185,7 @@ def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
 
 
 def _block(sample: Any, rows: int) -> Any:
-    """Rows of samples, with the sample's strides; one row without a copy."""
+    """Return rows of samples, with the sample's strides; one row without a copy."""
     if rows == 1:
         return sample[None]
     if not isinstance(sample, np.ndarray) or sample.flags.c_contiguous:
@@ -198,6 +198,6 @@ def _block(sample: Any, rows: int) -> Any:
 def _agrees(made: Any, sample: Any, rows: int, exact: bool) -> bool:
     if made.shape != (rows, *sample.shape) or made.dtype != sample.dtype:
         return False
-    if not exact or sample.size > FEW:
+    if not exact or sample.size > MAX_BITWISE_SAMPLE_VALUES:
         return True
     return all(np.asarray(row).tobytes() == np.asarray(sample).tobytes() for row in made)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.random import BlockGenerator
-from headrace.random.arguments import as_block_argument
+from headrace.core.random import BlockGenerator
+from headrace.core.random.arguments import as_block_argument
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules.common import constant, is_known, operand_rows, rank
 from headrace.trace.values import Call, Kernel, Value, Values
@@ -15,11 +15,13 @@ METHODS = ("random", "uniform", "normal", "bernoulli", "integers", "permutation"
 NUMBERS = frozenset({"low", "high", "loc", "scale", "p"})
 """Arguments that may be another number for each row."""
 ARRAYS = frozenset({"a", "x"})
-"""Arguments that may be another array for each row; how long it is, is not data."""
+"""Arguments that may be another array for each row; its length must not depend on data."""
 
 
 def draw_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """One kernel call for the numbers of all rows: a row alone has the same, by the counter that they are made from."""
+    """Return one kernel call for the numbers of all rows: a row alone has the same, by the counter that they are made
+    from.
+    """
     method = call.name.removeprefix("rng.")
     state = call.args[-1]
     for name, item in call.kwargs.items():

@@ -33,7 +33,7 @@ GUARDED = frozenset({"maximum", "minimum", "fmax", "fmin", "sqrt"})
 MIXING = frozenset({
     "add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder", "fmod"
 })  # fmt: skip
-"""Of two NaNs one comes out, and which may depend on the loop."""
+"""Operations that return one of two NaNs; which one may depend on the loop."""
 COMPLEX = frozenset({"add", "subtract", "negative", "positive", "equal", "not_equal", "conjugate", "isnan", "isfinite"})
 """The operations that are exact on complex numbers too; a vector loop may fuse the steps of the others."""
 SQUARES = (2, -1, 0.5, 1)
@@ -43,7 +43,7 @@ Elementwise = Callable[..., Any]
 
 
 def ufunc(call: Call, exact: bool) -> Kernel | None:
-    """The rule of all ufuncs."""
+    """Return the rule of all ufuncs."""
     fn = UFUNCS.get(call.name)
     if fn is None or fn.signature is not None or not set(call.kwargs) <= {"dtype", "casting"}:
         return None
@@ -62,7 +62,7 @@ def ufunc(call: Call, exact: bool) -> Kernel | None:
 
 
 def broadcast(call: Call, fn: Elementwise) -> Kernel:
-    """The function on operands that line up along the rows."""
+    """Return the function on operands that line up along the rows."""
     axes = sample_rank(call.sample)
     getters = [operand(a, axes) for a in call.args]
     settings = call.kwargs
@@ -73,7 +73,7 @@ def broadcast(call: Call, fn: Elementwise) -> Kernel:
 
 
 def sample_rank(sample: Any) -> int:
-    """The number of axes of a result, or of the first of several."""
+    """Return the number of axes of a result, or of the first of several."""
     return int(np.ndim(sample[0] if isinstance(sample, tuple | list) else sample))
 
 
@@ -116,7 +116,7 @@ def _two_may_be_nan(call: Call) -> bool:
 
 
 def guard_rows(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
-    """As `direct`, but rows with a value in doubt are made again one by one."""
+    """Like `direct`, but rows with a doubtful value are computed again one by one."""
     again = by_row(call)
     axes = sample_rank(call.sample)
     parts = [*call.args, *call.kwargs.values()]
@@ -138,7 +138,7 @@ def guard_rows(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
 
 
 def per_row_loop(call: Call, fn: np.ufunc) -> Kernel | None:
-    """The ufunc's inner loop on one row at a time, within one call: a gap between rows keeps them apart."""
+    """Return the ufunc's inner loop on one row at a time, within one call: a gap between rows keeps them apart."""
     sample = call.sample
     if fn.nout != 1 or not isinstance(sample, np.ndarray) or sample.size < 2 or not sample.flags.c_contiguous:
         return None
@@ -179,7 +179,7 @@ def pow_operator(call: Call, exact: bool) -> Kernel | None:
 
 
 def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """A choice, which is always exact."""
+    """Return a choice, which is always exact."""
     if len(call.args) != 3 or call.kwargs:
         return None
     chosen, *sides = call.args
@@ -212,7 +212,7 @@ def clip(call: Call, exact: bool) -> Kernel | None:
 
 
 def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """A choice among several."""
+    """Return a choice among several."""
     axes = sample_rank(call.sample)
     args = map_arguments(call.args, lambda item: operand(item, axes))
     kwargs = map_arguments(call.kwargs, lambda item: operand(item, axes))

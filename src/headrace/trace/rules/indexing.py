@@ -23,7 +23,7 @@ def _basic(index: Any) -> bool:
 
 
 def _lead_index(index: Any) -> tuple[Any, ...]:
-    """The index of a row as one of a block."""
+    """Return the index of a row as one of a block."""
     return (slice(None), *(index if isinstance(index, tuple) else (index,)))
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices: one call of BLAS a row, as the row alone would have had it."""
+"""Matrix products: one BLAS call per row, the same as for the row alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def matmul(call: Call, exact: bool) -> Kernel | None:
 
 
 def row_by_row(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """The order of the sums is BLAS's or einsum's own affair: the operation itself, on each row."""
+    """Return the order of the sums is BLAS's or einsum's own affair: the operation itself, on each row."""
     return None
 
 

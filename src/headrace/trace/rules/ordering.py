@@ -1,4 +1,4 @@
-"""Sorting and running sums: each row's lanes go through the same code, alone or in a block."""
+"""Sorting and running sums: each row runs through the same code, alone or in a block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.trace.values import Call, Kernel, Value, Values
 
 
 def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
-    """A function along one axis; over the flattened row where the axis is None."""
+    """Make a rule for a function along one axis; over the flattened row if the axis is None."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
         given = along_axis(call, default, *others)

@@ -1,8 +1,8 @@
 """Sums, means, extremes over axes of a row.
 
 With rows on the outermost axis NumPy runs a reduction's inner loop once a row, on the same count and strides as on
-that row alone: the pairwise sums are the same sums. That holds for rows that lie in memory in C order, and where
-nothing is converted on the way in buffers, which end elsewhere in a block.
+that row alone: the pairwise sums are the same sums. That holds for rows in C order, if nothing is converted in buffers,
+whose boundaries differ in a block.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from headrace.trace.rules.shapes import shift_axis
 from headrace.trace.values import Call, Kernel, Value
 
 EXACT_INTEGERS = 1 << 20
-"""So many integers of up to 32 bits add up exactly in a float64, in any order."""
+"""How many integers of up to 32 bits add up exactly in a float64, in any order."""
 
 
 def reduction(fn: Callable[..., Any], *names: str) -> Rule:
-    """A reduction, as function or method."""
+    """Return a reduction, as function or method."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:
         given = along_axis(call, None, *names)
@@ -63,12 +63,12 @@ def _same_bits(fn: Callable[..., Any], call: Call, source: Value) -> bool:
 
 
 def _plain(source: Value) -> bool:
-    """Rows in C order, and more than a single value in them: a lone one may be added in another loop."""
+    """Return rows in C order, and more than a single value in them: a lone one may be added in another loop."""
     return bool(source.faithful and source.sample.flags.c_contiguous and min(source.sample.shape) > 1)
 
 
 def ufunc_reduce(fn: np.ufunc) -> Rule:
-    """`np.add.reduce`: over the first axis, unless told otherwise."""
+    """Make a rule for `np.add.reduce`: over the first axis by default."""
     inner: dict[str, Callable[..., Any]] = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
     called: Callable[..., Any] = inner[fn.__name__]
     rule = reduction(called, "dtype", "keepdims")

@@ -12,7 +12,7 @@ from headrace.trace.values import Call, Kernel, Value, Values
 
 
 def one_operand(call: Call) -> Value | None:
-    """The batched array that the call is about, if all other arguments are the same for ever."""
+    """Return the batched array that the call is about, if all other arguments are the same forever."""
     first = call.args[0] if call.args else None
     if not isinstance(first, Value) or not first.batched or not is_known([call.args[1:], call.kwargs]):
         return None
@@ -20,7 +20,7 @@ def one_operand(call: Call) -> Value | None:
 
 
 def mapped_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """Any such operation: done once to the positions of the values, it tells where each value goes."""
+    """Apply any such operation once to the positions of the values, to learn where each value goes."""
     source = one_operand(call)
     if source is None:
         return None
@@ -36,7 +36,7 @@ def mapped_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 
 
 def shift_axis(axis: int, axes: int) -> int:
-    """An axis of a row as an axis of a block; `axes` of the result, where it is one."""
+    """Return an axis of a row as an axis of a block; `axes` is the rank of the result, if it belongs to that."""
     axis = int(axis)
     return axis + 1 if axis >= 0 else axis + axes + 1
 
@@ -51,7 +51,7 @@ def reshape(call: Call, exact: bool) -> Kernel | None:
 
 
 def view(move: Callable[[Any, Any], Any], *names: str, **defaults: Any) -> Rule:
-    """An operation that NumPy does by strides: `move(block, arguments)`."""
+    """Return an operation that NumPy does by strides: `move(block, arguments)`."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:
         source = one_operand(call)
@@ -117,7 +117,7 @@ def _repeat(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 def pad(call: Call, exact: bool) -> Kernel | None:
-    """With a constant; other modes are a mapping of positions, or arithmetic."""
+    """Pad with a constant; other modes are a mapping of positions, or arithmetic."""
     source = one_operand(call)
     given = named_arguments(call, "array", "pad_width", "mode", mode="constant", constant_values=0)
     if source is None or given is None:
@@ -193,7 +193,7 @@ def broadcast_to(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 
 
 def copy(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """As the sample lies."""
+    """Copy in the sample's memory layout."""
     source = one_operand(call)
     if source is None or len(call.args) > 1 or call.kwargs:
         return None

@@ -1,4 +1,4 @@
-"""Slices that begin where the data say and are as long for every row: `x[i : i + 24, j : j + 24]`."""
+"""Slices that begin at a data-dependent position and have the same length in every row: `x[i : i + 24, j : j + 24]`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from headrace.trace.values import Call, Kernel, Value, Values
 
 
 def moving(index: Any) -> bool:
-    """Whether an index holds a slice by data."""
+    """Return whether an index holds a slice by data."""
     return any(isinstance(p, slice) and not is_known(p) for p in (index if isinstance(index, tuple) else (index,)))
 
 
 @dataclass
 class Slide:
-    """A slice along one axis of a row: where it begins and ends, as data, and its length."""
+    """A slice along one axis of a row: its start and end, as data, and its length."""
 
     axis: int
     size: int
@@ -29,7 +29,7 @@ class Slide:
     length: int
 
     def starts(self, values: Values) -> Any:
-        """Where the slice begins in each row; an error where NumPy would cut it short."""
+        """Return where the slice begins in each row. Raise if NumPy would truncate it."""
         first, end = (values[v.slot].astype(np.int64) for v in (self.start, self.stop))
         if not ((first >= 0) & (first <= self.size - self.length) & (end - first == self.length)).all():
             raise IndexError("a slice reaches beyond the array")
@@ -44,7 +44,7 @@ class Slide:
 
 
 def _windows(block: Any, fixed: tuple[Any, ...], slides: list[Slide], *, writeable: bool = False) -> Any:
-    """A view with axes for the rows, for where slices begin, and for what they hold."""
+    """Return a view with axes for the rows, for the starts of slices, and for their contents."""
     view = block[(slice(None), *fixed)]
     shape = list(view.shape)
     for slide in slides:
@@ -87,7 +87,7 @@ def window_setitem(call: Call) -> Kernel:
 
 
 def _taken_apart(source: Any, index: Any) -> tuple[tuple[Any, ...], list[Slide]]:
-    """The index without its slices by data, and these."""
+    """Return the index without its slices by data, and these."""
     parts = list(index) if isinstance(index, tuple) else [index]
     shape = source.sample.shape
     if Ellipsis in [p for p in parts if not isinstance(p, Value)]:
@@ -119,7 +119,7 @@ def _length(part: Any) -> int:
 
 
 def _line(value: Any) -> tuple[Any, int]:
-    """A number as another one plus a constant."""
+    """Return a number as another one plus a constant."""
     offset = 0
     while isinstance(value, Value) and value.call is not None and value.call.name in ("add", "subtract"):
         one, other = value.call.args
@@ -138,7 +138,7 @@ def _whole(item: Any) -> bool:
 
 
 def _bounds(value: Value) -> tuple[int, int] | None:
-    """The least and the greatest that a drawn number can be, None for what is not drawn between constants."""
+    """Return the least and the greatest that a drawn number can be, None for what is not drawn between constants."""
     drawn, offset = _line(value)
     while drawn is not None and drawn.call is not None and drawn.call.name == "getitem":
         drawn = drawn.call.args[0]

@@ -1,0 +1,59 @@
+"""Orbax: positions of feeds as items of a checkpoint, beside the arrays of a model.
+
+import orbax.checkpoint as ocp
+from headrace.checkpoint.orbax import FeedRestore, FeedSave
+
+with ocp.CheckpointManager(folder) as manager:
+    manager.save(step, args=ocp.args.Composite(model=ocp.args.StandardSave(model), data=FeedSave(feed)))
+    ...
+    manager.restore(step, args=ocp.args.Composite(model=ocp.args.StandardRestore(model), data=FeedRestore(feed)))
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.core.frameworks import framework
+from headrace.errors import StateError
+
+ocp: Any = framework("orbax.checkpoint", "hr.checkpoint.orbax")
+FILE = "headrace.json"
+
+
+class FeedHandler(ocp.CheckpointHandler):  # type: ignore[misc]
+    """Writes the position of a feed, and has a feed go on there.
+
+    The first process writes it. With several JAX processes in step it is valid for each of them, and for any number.
+    """
+
+    def save(self, directory: Any, args: FeedSave) -> None:
+        """Write the position of `args.item` into a folder of the checkpoint."""
+        if framework("jax", "hr.checkpoint.orbax").process_index() == 0:
+            (Path(directory) / FILE).write_text(json.dumps(args.item.state_dict()))
+
+    def restore(self, directory: Any, args: FeedRestore) -> Any:
+        """Have `args.item` go on at the position of the checkpoint, and return it."""
+        path = Path(directory) / FILE
+        if not path.exists():
+            raise StateError(f"{directory} holds no position of a feed: save one with FeedSave(feed)")
+        args.item.load_state_dict(json.loads(path.read_text()))
+        return args.item
+
+
+@ocp.args.register_with_handler(FeedHandler, for_save=True)
+@dataclass
+class FeedSave(ocp.args.CheckpointArgs):  # type: ignore[misc]
+    """Save the position of `item`: a feed of `to_jax()`, `to_torch()` or `to_keras()`."""
+
+    item: Any
+
+
+@ocp.args.register_with_handler(FeedHandler, for_restore=True)
+@dataclass
+class FeedRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]
+    """Have `item` go on where the checkpoint was saved."""
+
+    item: Any

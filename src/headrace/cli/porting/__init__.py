@@ -1,0 +1,1 @@
+"""Rewriting programs that were written for tf.data."""

@@ -1,0 +1,19 @@
+"""Import optional frameworks, or say which extra installs them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def framework(name: str, wanted_by: str) -> Any:
+    """Import a framework, or say which extra brings it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != name.partition(".")[0]:
+            raise
+        extra = name.partition(".")[0]
+        raise ModuleNotFoundError(
+            f"{wanted_by} needs {extra}, which is not installed: pip install 'headrace[{extra}]'", name=error.name
+        ) from None

@@ -1,0 +1,4 @@
+"""Records of a fixed length.
+
+It knows `formats.shared`; no other format.
+"""

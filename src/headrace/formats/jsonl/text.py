@@ -1,0 +1,108 @@
+"""Lines of JSON: find the offset of each, and parse one in Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.formats.shared.format import Offsets
+from headrace.formats.text.format import CR, LF
+
+BOM = b"\xef\xbb\xbf"
+
+
+class TwiceError(ValueError):
+    """An object has two fields of one name."""
+
+
+class ObjectLines:
+    """The non-blank lines of some bytes: where each begins and ends, and its line number."""
+
+    def __init__(self, raw: bytes, starts: Offsets, stops: Offsets, numbers: Offsets) -> None:
+        self._raw = raw
+        self._starts, self._stops, self._numbers = starts, stops, numbers
+        self._whole = self._braced()
+
+    @classmethod
+    def of(cls, raw: bytes, cuts: Offsets) -> ObjectLines:
+        """Lines between these cuts."""
+        starts, stops = cuts[:-1], cuts[1:]
+        doubtful = np.flatnonzero(np.frombuffer(raw, np.uint8)[starts] <= ord(" "))
+        blank = [i for i in doubtful.tolist() if not raw[starts[i] : stops[i]].strip()]
+        kept = np.delete(np.arange(len(starts)), blank)
+        return cls(raw, starts[kept], stops[kept], kept)
+
+    def _braced(self) -> NDArray[np.bool_]:
+        """Return which lines begin and end as an object does."""
+        content = np.frombuffer(self._raw, np.uint8)
+        last = self._stops - 1
+        for end in (LF, CR):
+            last = last - (content[last] == end)  # a line that is not blank has something before its end
+        whole: NDArray[np.bool_] = (content[self._starts] == ord("{")) & (content[last] == ord("}"))
+        for i in np.flatnonzero(~whole).tolist():
+            line = self.text(i, i + 1).strip()
+            whole[i] = line.startswith(b"{") and line.endswith(b"}")
+        return whole
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def start(self, line: int) -> int:
+        """Return the offset of a line."""
+        return int(self._starts[line])
+
+    def stop(self, line: int) -> int:
+        """Return the end of a line, including its terminator."""
+        return int(self._stops[line])
+
+    def number(self, line: int) -> int:
+        """Return the number of a line among all, blank ones included."""
+        return int(self._numbers[line])
+
+    def text(self, low: int, high: int) -> bytes:
+        """Return the bytes of some lines, and of blank ones between them."""
+        return self._raw[self.start(low) : self.stop(high - 1)]
+
+    def brackets(self, low: int, high: int) -> int:
+        """Return an upper bound of the number of lists and objects in any of these lines."""
+        content = np.frombuffer(self._raw, np.uint8)[self.start(low) : self.stop(high - 1)]
+        places = np.flatnonzero((content == ord("[")) | (content == ord("{"))) + self.start(low)
+        return int(np.diff(np.searchsorted(places, np.append(self._starts[low:high], self.stop(high - 1)))).max())
+
+    def check(self, low: int, high: int) -> None:
+        """Raise unless each line begins and ends like an object, so that none continues in the next."""
+        if not self._whole[low:high].all():
+            raise ValueError("not an object of JSON's on one line")
+
+
+def load_line(line: bytes) -> Any:
+    """Parse a line. Raise ValueError if it is not JSON, or has a duplicate field."""
+    try:
+        return json.loads(line.decode(), object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("lists and objects are nested too deep") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({repr(name) for name in names if names.count(name) > 1})
+        raise TwiceError(f"more than one field is called {', '.join(twice)}")
+    return made
+
+
+def first_objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of the first lines with their line numbers. Bad lines are reported when they are read."""
+    for number, line in enumerate(data.removeprefix(BOM).split(b"\n")):
+        if line.strip():
+            try:
+                made = load_line(line)
+            except ValueError:
+                continue
+            if isinstance(made, dict):
+                yield number, made

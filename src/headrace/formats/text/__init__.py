@@ -1,0 +1,4 @@
+"""Lines of text.
+
+It knows `formats.shared`; no other format.
+"""

@@ -1,0 +1,4 @@
+"""TFRecord files: framed records with checksums.
+
+It knows `formats.shared`; no other format.
+"""

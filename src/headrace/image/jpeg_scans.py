@@ -1,0 +1,77 @@
+"""How much work a JPEG is, told by its markers before a library decodes it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.columns.arrow_text import Bytes
+from headrace.errors import ParseError
+
+MAX_USUAL_SCANS = 16
+"""Progressive JPEGs of any encoder have no more; those that have are bounded by scans × pixels."""
+MAX_SCAN_PIXELS = 1 << 27
+MAX_PIXELS_PER_BYTE = 512
+"""A block of 64 pixels takes a bit or more, in any JPEG that is coded after Huffman."""
+MIN_SCAN_BYTES = 10
+_START_OF_SCAN = b"\xff\xda"
+_ARITHMETIC = range(0xC9, 0xD0)
+
+
+def is_doubtful(sizes: NDArray[np.int64], pixels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which JPEGs of these sizes in bytes and pixels must be parsed."""
+    scans = sizes // MIN_SCAN_BYTES
+    many: NDArray[np.bool_] = (scans > MAX_USUAL_SCANS) & (scans * pixels > MAX_SCAN_PIXELS)
+    return many | (sizes * MAX_PIXELS_PER_BYTE < pixels)
+
+
+def check_scans(content: Bytes, height: int, width: int, row: int, *, may_break_off: bool = False) -> None:
+    """Refuse a JPEG that would take far more work than its size tells.
+
+    A progressive JPEG may pass over all pixels in each of its scans, and a scan may be a few bytes long.
+
+    Args:
+        content: The JPEG.
+        height: Its height in pixels.
+        width: Its width in pixels.
+        row: The number of the element, for errors.
+        may_break_off: Whether pixels may be missing.
+
+    Raises:
+        ParseError: It has too many scans, or too few bytes for its pixels.
+    """
+    pixels = height * width
+    if not may_break_off and len(content) * MAX_PIXELS_PER_BYTE < pixels and not _is_arithmetic(content.tobytes()):
+        raise ParseError(f"a JPEG that breaks off: {len(content)} bytes are too few for {height} × {width} pixels", row)
+    data = content.tobytes()
+    if data.count(_START_OF_SCAN) <= MAX_USUAL_SCANS:
+        return
+    scans = _count_scans(data)
+    if scans > MAX_USUAL_SCANS and scans * pixels > MAX_SCAN_PIXELS:
+        raise ParseError(
+            f"a JPEG of {scans} scans over {height} × {width} pixels: more work than {MAX_SCAN_PIXELS} pixels are; "
+            "encode it again",
+            row,
+        )
+
+
+def _is_arithmetic(data: bytes) -> bool:
+    return any(data.find(bytes((0xFF, marker))) >= 0 for marker in _ARITHMETIC)
+
+
+def _count_scans(data: bytes) -> int:
+    """Return the number of scans up to the end of the image, without those of thumbnails."""
+    scans, at = 0, 2
+    while 0 <= at < len(data) - 3:
+        if data[at] != 0xFF:
+            at = data.find(b"\xff", at)
+            continue
+        marker = data[at + 1]
+        if marker == 0xD9:
+            break
+        if marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8:  # pixels, fill bytes, markers without a length
+            at += 1 if marker == 0xFF else 2
+            continue
+        scans += marker == 0xDA
+        at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4]))
+    return scans

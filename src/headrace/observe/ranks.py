@@ -1,0 +1,116 @@
+"""All processes of a training run together: each writes its numbers to a folder, one reads them all."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import HeadraceError
+from headrace.execute.state import process_of
+from headrace.formats.shared.files import write_whole
+from headrace.observe.flat_metrics import flat
+from headrace.observe.live import snapshot
+from headrace.observe.recorder import sample_of
+
+if TYPE_CHECKING:
+    from headrace.iterator import Iterator
+
+COLUMNS = 60
+"""Columns of the heat map."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The numbers of all processes. Prints one line a process and names the straggler.
+
+    Attributes:
+        processes: What each process wrote, by rank.
+    """
+
+    processes: tuple[dict[str, Any], ...]
+
+    @property
+    def straggler(self) -> int:
+        """The rank that waited for data the most. The others then wait for it where gradients are exchanged."""
+        slowest = max(self.processes, key=lambda each: each["scalars"]["waited_s"])
+        return int(slowest["rank"])
+
+    def waiting_shares(self) -> list[list[float]]:
+        """For each rank, the share of time it waited for data, in equal parts of the time that all have recorded."""
+        samples = [each["samples"] for each in self.processes]
+        start = min((s[0]["time"] for s in samples if s), default=0.0)
+        stop = max((s[-1]["time"] for s in samples if s), default=0.0)
+        wide = (stop - start) / COLUMNS
+        edges = [start + k * wide for k in range(COLUMNS + 1)]
+        return [[_waited(each, *span) for span in pairwise(edges)] for each in samples] if wide > 0 else []
+
+    def __str__(self) -> str:
+        lines = [
+            f"rank {each['rank']} on {each['host']}: {each['scalars']['delivered']:,.0f} elements, waited "
+            f"{each['scalars']['waited_s']:.2f} s ({each['scalars']['starved_share']:.0%})"
+            for each in self.processes
+        ]
+        return "\n".join([*lines, f"the straggler is rank {self.straggler}"])
+
+
+def _waited(samples: list[dict[str, Any]], start: float, stop: float) -> float:
+    """The share of a span that was waited, between the samples next to its ends."""
+    before = [s for s in samples if s["time"] <= start] or samples[:1]
+    after = [s for s in samples if s["time"] >= stop] or samples[-1:]
+    if not before or after[0]["time"] <= before[-1]["time"]:
+        return 0.0
+    waited: float = after[0]["waited_s"] - before[-1]["waited_s"]
+    span: float = after[0]["time"] - before[-1]["time"]
+    return max(0.0, min(1.0, waited / span))
+
+
+def share_rank(it: Iterator, folder: str | os.PathLike[str], rank: int | None = None) -> None:
+    """Write what this process has done so far to a folder that all processes of the run share.
+
+    Args:
+        it: The iterator of this process; after `it.record()` its timeline is part of it.
+        folder: A folder, or a URL of one. Each rank has one file in it, which is replaced.
+        rank: The rank of this process. By default that of `ds.distribute(rank, …)`.
+
+    Raises:
+        ValueError: The rank is not given, and the dataset is not distributed.
+
+    >>> it = iter(hr.Dataset.range(8).distribute(1, 2, batch_size=2))
+    >>> _ = list(it)
+    >>> hr.observe.share_rank(it, folder)
+    >>> hr.observe.gather_ranks(folder).straggler
+    1
+    """
+    it = getattr(it, "_iterator", it)
+    if rank is None:
+        share = process_of(it._course.plan)
+        if share is None:
+            raise ValueError("share_rank needs a rank: the dataset is not distributed")
+        rank = share[0]
+    found = snapshot(it)
+    samples = [sample_of(found)] if it._recorder is None else it._recorder.samples()
+    made = {"rank": rank, "host": socket.gethostname(), "scalars": flat(found, ""), "samples": samples}
+    write_whole(str(Path(folder) / f"rank-{rank:05}.json"), [json.dumps(made).encode()])
+
+
+def gather_ranks(folder: str | os.PathLike[str]) -> Ranks:
+    """Read what all processes have written with `share_rank`.
+
+    Args:
+        folder: The folder that they share.
+
+    Returns:
+        Ranks, which prints one line a process and names the straggler.
+
+    Raises:
+        HeadraceError: No process has written anything.
+    """
+    found = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("rank-*.json"))]
+    if not found:
+        raise HeadraceError(f"no process has called hr.observe.share_rank for {folder}")
+    return Ranks(tuple(sorted(found, key=lambda each: each["rank"])))

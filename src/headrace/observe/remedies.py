@@ -1,0 +1,153 @@
+"""What would help, and by how much: a model of the run in which one limit is lifted."""
+
+from __future__ import annotations
+
+from headrace.observe.verdict import Limit, Measurement, Remedy
+
+WAITING_CALLS = 16
+"""Calls that only wait are expected to overlap this often with AUTOTUNE."""
+PROCESS_OVERHEAD = 1.1
+"""Rows that go to another process and back take this much longer."""
+
+
+def remedies(m: Measurement, limit: str, top: Limit, others: list[Limit]) -> tuple[Remedy, ...]:
+    """The changes that lift a limit, the best first."""
+    model = Model(m, top, others)
+    made = _REMEDIES.get(limit, _for_stage)(m, top, model)
+    return tuple(sorted(made, key=lambda remedy: -remedy.gain))
+
+
+class Model:
+    """How long the same steps take if the first limit takes other seconds."""
+
+    def __init__(self, m: Measurement, top: Limit, others: list[Limit]) -> None:
+        self._m = m
+        self._top = top
+        self._label = top.where.removesuffix(")") or "?"
+        self._rest = max((other.seconds for other in others), default=0.0)
+        self._overlaps = any(stage.waiting_seconds > 0 for stage in m.stages)
+
+    def gain(self, seconds: float, *, threads: bool = False) -> float:
+        """How many times faster the steps are if the first limit takes `seconds`, with `threads` beside the steps."""
+        m = self._m
+        if self._overlaps or threads:
+            left = max(m.free_seconds, self._rest, seconds)
+        else:
+            left = max(m.free_seconds, m.seconds - self._top.seconds + seconds)
+        return max(1.0, m.seconds / max(left, 1e-3 * m.seconds))
+
+    def gain_of_cache(self) -> float:
+        """How many times faster the steps are if the rows of the first limit, and all before it, are there already."""
+        m = self._m
+        labels = [stage.label for stage in m.stages]
+        here = next((i for i, label in enumerate(labels) if label.startswith(self._label)), len(labels))
+        left = max([m.free_seconds, *(stage.busy_seconds for stage in m.stages[here + 1 :])])
+        return max(1.0, m.seconds / max(left, 1e-3 * m.seconds))
+
+
+def _for_cpu(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
+    f = top.function
+    if f is None:
+        return _for_stage(m, top, model)
+    in_processes = PROCESS_OVERHEAD * f.cpu_seconds / m.cpus
+    return [
+        Remedy(
+            f'mode="process", num_parallel_calls=hr.AUTOTUNE for {f.name}',
+            f.site,
+            model.gain(in_processes, threads=True),
+        ),
+        Remedy(f".cache() after {top.where}, if its rows stay the same in every epoch", f.site, model.gain_of_cache()),
+        Remedy(
+            f"plain NumPy code in {f.name} runs on whole blocks (ds.explain() says what is in the way)", f.site, 1.0
+        ),
+    ]
+
+
+def _for_waiting(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+    f = top.function
+    assert f is not None
+    overlapped = f.wall_seconds / max(WAITING_CALLS, f.threads)
+    return [
+        Remedy(
+            f"num_parallel_calls={WAITING_CALLS} for {f.name}: it waits, so calls overlap",
+            f.site,
+            model.gain(overlapped, threads=True),
+        )
+    ]
+
+
+def _for_slow_records(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+    f = top.function
+    assert f is not None
+    usual = top.seconds * (1.0 - f.slow_share)
+    return [
+        Remedy(f"leave out or repair the few records on which {f.name} is slow", f.site, model.gain(usual)),
+        Remedy("num_parallel_calls=hr.AUTOTUNE with deterministic=False: others overtake a slow one", f.site, 1.0),
+    ]
+
+
+def _for_source(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+    return [
+        Remedy(f".cache() after {top.where}, if the rows fit", top.site, model.gain_of_cache()),
+        Remedy("num_parallel_reads=hr.AUTOTUNE: several files at a time", top.site, model.gain(top.seconds / 4)),
+    ]
+
+
+def _for_few_files(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
+    return [
+        Remedy(
+            "write the data to more files, at least as many as there are cores",
+            top.site,
+            model.gain(top.seconds / m.cpus),
+        ),
+        *_for_source(m, top, model),
+    ]
+
+
+def _for_fill(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+    whole = m.first_seconds + m.seconds
+    return [
+        Remedy(
+            "a smaller shuffle buffer, or an index on the files: then numbers are shuffled instead of rows",
+            m.shuffle_site,
+            max(1.0, whole / (m.seconds + 0.1 * m.first_seconds)),
+        )
+    ]
+
+
+def _for_memory(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+    return [Remedy("a larger Options(ram_budget=…), or smaller batches", None, model.gain(top.seconds))]
+
+
+def _for_transfer(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001  # noqa: ARG001
+    return [
+        Remedy(
+            'to_torch(device="cuda") copies from page-locked memory while the device computes', None, model.gain(0.0)
+        )
+    ]
+
+
+def _for_consumer(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+    return [Remedy("data are not the limit: a faster step is what helps", None, 1.0 / (1.0 - min(m.lost_share, 0.9)))]
+
+
+def _for_stage(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+    said = top.stage.remedy if top.stage is not None else "have it do less"
+    gain = model.gain(top.seconds / 2)
+    return [Remedy(said, top.site, gain), Remedy("distribute_over(cluster): read on more machines", None, gain)]
+
+
+_REMEDIES = {
+    "CPU": _for_cpu,
+    "GIL": _for_cpu,
+    "function waits": _for_waiting,
+    "slow records": _for_slow_records,
+    "store": _for_source,
+    "disk": _for_source,
+    "source waits": _for_source,
+    "few files": _for_few_files,
+    "shuffle fill": _for_fill,
+    "memory budget": _for_memory,
+    "transfer": _for_transfer,
+    "consumer": _for_consumer,
+}

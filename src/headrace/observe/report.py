@@ -1,0 +1,146 @@
+"""Reports: `it.report("run.html")`, one self-contained page about a pass, or `run.json` to make pages of later."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import HeadraceError
+from headrace.observe.live import snapshot
+from headrace.observe.ranks import Ranks, gather_ranks
+from headrace.observe.recorder import Recorder
+from headrace.observe.trace import write_trace
+from headrace.physical.explain import explanation
+
+if TYPE_CHECKING:
+    from headrace.iterator import Iterator
+
+FORMAT = 1
+MAX_REPORTS = 2
+"""How many runs one page can compare."""
+
+
+def record(self: Iterator, interval_seconds: float = 0.1) -> None:
+    """Record a timeline of this pass from now on, for `report`.
+
+    A thread samples what the stages have counted. The buffer has a fixed size: the interval grows with the run.
+
+    Args:
+        interval_seconds: The time between two samples at first.
+
+    >>> it = iter(hr.Dataset.range(100).batch(10))
+    >>> it.record()
+    >>> _ = list(it)
+    >>> it.close()
+    """
+    if not interval_seconds > 0:
+        raise ValueError(f"interval_seconds must be positive, not {interval_seconds}")
+    if self._recorder is None:
+        self._recorder = Recorder(self, interval_seconds)
+
+
+def report(
+    self: Iterator,
+    path: str | os.PathLike[str],
+    *,
+    align_with: str | os.PathLike[str] | None = None,
+    ranks: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write what this pass has done so far: verdict, plan with loads, timeline, stages, memory.
+
+    Args:
+        path: The file. `.html` is a page that needs no network; `.json` is a record, of which `headrace report` makes
+            pages and comparisons; `.trace.json` is a timeline for Perfetto and Chrome.
+        align_with: For `.trace.json`, a trace that `torch.profiler` wrote: both then have one time axis.
+        ranks: A folder to which all processes have written with `hr.observe.share_rank`: the page then has a heat map
+            of their waiting, and names the straggler.
+
+    Raises:
+        ValueError: The name of the file ends in something else.
+
+    >>> it = iter(hr.Dataset.range(100).batch(10))
+    >>> _ = list(it)
+    >>> it.report(folder / "run.html")
+    >>> (folder / "run.html").read_text().startswith("<!doctype html>")
+    True
+    """
+    target = Path(path)
+    made = record_of(self)
+    if ranks is not None:
+        made["ranks"] = _ranks(gather_ranks(ranks))
+    if target.name.endswith(".trace.json"):
+        write_trace(made, target, None if align_with is None else Path(align_with))
+    elif target.suffix == ".json":
+        target.write_text(json.dumps(made, default=str))
+    elif target.suffix == ".html":
+        target.write_text(page([made]))
+    else:
+        raise ValueError(f"report writes .html, .json or .trace.json, not {target.name}")
+
+
+def record_of(it: Iterator) -> dict[str, Any]:
+    """All that a report shows of a pass, as plain values."""
+    if it._recorder is not None:
+        it._recorder.take(it)
+    verdict = it.why_slow()
+    found = snapshot(it)
+    return {
+        **found,
+        "headrace_report": FORMAT,
+        "written": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        "verdict": {
+            "sentence": verdict.sentence,
+            "text": str(verdict),
+            "remedies": [str(remedy) for remedy in verdict.remedies],
+        },
+        "explanation": str(explanation(it._course.plan)),
+        "samples": [] if it._recorder is None else it._recorder.samples(),
+    }
+
+
+def _ranks(found: Ranks) -> dict[str, Any]:
+    return {
+        "text": str(found),
+        "straggler": found.straggler,
+        "names": [f"rank {each['rank']}" for each in found.processes],
+        "waiting": found.waiting_shares(),
+    }
+
+
+def load_record(path: Path) -> dict[str, Any]:
+    """A record that `report` wrote as JSON."""
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict) or found.get("headrace_report") != FORMAT:
+        raise HeadraceError(f"{path} is no record that it.report('run.json') wrote")
+    return found
+
+
+def page(records: list[dict[str, Any]], names: list[str] | None = None) -> str:
+    """One self-contained HTML page about a record, or a comparison of two."""
+    if not 1 <= len(records) <= MAX_REPORTS:
+        raise ValueError(f"a page shows one or {MAX_REPORTS} records, not {len(records)}")
+    data = {"records": records, "names": names or [f"run {i + 1}" for i in range(len(records))]}
+    template = files("headrace.observe").joinpath("report_page.html").read_text(encoding="utf-8")
+    embedded = json.dumps(data, default=str).replace("<", "\\u003c")  # no text of a pipeline can end the script
+    return template.replace("{{DATA}}", embedded)
+
+
+def html_of(self: Iterator) -> str:
+    """A small view for notebooks: what the pass has delivered, how long it waited, the load of each stage."""
+    found = snapshot(self)
+    total = max((stage["busy_s"] for stage in found["stages"]), default=0.0) or 1.0
+    rows = "".join(
+        f"<tr><td style='text-align:left'>{html.escape(stage['stage'])}</td><td>{stage['rows']:,}</td>"
+        f"<td><meter max='1' value='{stage['busy_s'] / total:.3f}'></meter> {stage['busy_s']:.3f} s</td></tr>"
+        for stage in found["stages"]
+    )
+    starved = found["starvation"]
+    return (
+        f"<div><b>{html.escape(found['plan'])}</b><br>waited {starved['waited_s']:.2f} s, computed "
+        f"{starved['computed_s']:.2f} s<table><tr><th>stage</th><th>rows</th><th>busy</th></tr>{rows}</table></div>"
+    )

@@ -1,0 +1,175 @@
+"""Why a pipeline is slow: `ds.why_slow(seconds=, step=)` and `it.why_slow()`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.execute.budget import cpus
+from headrace.formats.shared.many_files import Files
+from headrace.observe.functions import FunctionCost, with_timed_functions
+from headrace.observe.gil import GilSampler
+from headrace.observe.judge import GIL_SHARE, judge
+from headrace.observe.measure_headroom import Headroom, close_iterator, free_step, headroom, timed_steps
+from headrace.observe.verdict import Measurement, StageCost, Verdict
+from headrace.ops.shuffle.shuffle import Shuffle
+from headrace.plan.datasets import dataset_of
+from headrace.plan.node import Node, walk
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+    from headrace.iterator import Iterator
+
+
+def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], Any] | None = None) -> Verdict:
+    """Run the pipeline for a while and say what limits it, with evidence, and what would help by how much.
+
+    The verdict compares the steps with steps on elements in memory. So it is right when the trainer is slow
+    because threads of the pipeline hold the GIL, though it hardly waits for data. The rules are in docs/observe.md.
+
+    Args:
+        seconds: How long to run the pipeline; half of it more to time steps without it.
+        step: One training step, called with each element. Without it the pipeline runs as fast as it can.
+
+    Returns:
+        A Verdict. `print` it for the sentence, the evidence and the remedies.
+
+    >>> def slow(x):
+    ...     return sum(range(3000)) + x
+    >>> verdict = hr.Dataset.range(100_000).map(slow, mode="eager").batch(10).why_slow(seconds=0.2)
+    >>> verdict.bound, verdict.where
+    ('input', 'map(slow)')
+    """
+    plan, timers = with_timed_functions(self._node)
+    it = dataset_of(plan).iterator()
+    began_cpu = [0.0]
+    base: list[dict[str, Any]] = []
+
+    def begin() -> None:
+        for timer in timers:
+            timer.reset()
+        base[:] = it.stats()["stages"]
+        began_cpu[0] = time.process_time()
+
+    gil = GilSampler()
+    try:
+        with gil:
+            steps = timed_steps(it, step, seconds, begin)
+        cpu = time.process_time() - began_cpu[0]
+        stages = _stages(plan, it.stats()["stages"], base)
+        refusals = 0 if it._run is None else it._run.memory.refusals
+    finally:
+        close_iterator(it)
+    free = 0.0 if step is None else steps.steps * free_step(steps.resident, step, seconds / 4)
+    shuffle = next((node for node in walk(plan) if isinstance(node, Shuffle)), None)
+    return judge(
+        Measurement(
+            steps.steps,
+            steps.seconds,
+            steps.waited_seconds,
+            steps.first_seconds,
+            free,
+            cpu,
+            cpus(),
+            stages,
+            tuple(cost for timer in timers if (cost := timer.cost()).calls),
+            refusals,
+            () if shuffle is None else (shuffle.label(),),
+            None if shuffle is None else shuffle.site,
+            gil.share,
+        )
+    )
+
+
+def headroom_of(self: Dataset, step_fn: Callable[[Any], Any], *, seconds: float = 5.0) -> Headroom:
+    """Measure how much faster the steps would be with free data, by steps on elements in memory.
+
+    Args:
+        step_fn: One training step, called with each element.
+        seconds: How long to measure with data as they come; half of it more without.
+
+    Returns:
+        A Headroom, which prints as one line. `hr.observe.headroom` does the same for any iterable.
+
+    >>> found = hr.Dataset.range(1000).batch(10).headroom(lambda batch: batch.sum(), seconds=0.05)
+    >>> found.speedup >= 1
+    True
+    """
+    return headroom(self, step_fn, seconds=seconds)
+
+
+def why_slow_so_far(self: Iterator) -> Verdict:
+    """Say what limits this pass, from what its stages have counted so far. Costs nothing while it runs.
+
+    The counters do not tell how long a step takes without the pipeline, nor whether a function computes or waits:
+    `ds.why_slow(step=...)` measures both. After `it.record()` the share of time in which the GIL is held is known too,
+    and the verdict names it if the trainer is slow though it hardly waits for data.
+
+    Returns:
+        A Verdict. `print` it for the sentence, the evidence and the remedies.
+
+    >>> it = iter(hr.Dataset.range(1000).batch(10))
+    >>> _ = list(it)
+    >>> it.why_slow().bound in ("input", "consumer")
+    True
+    """
+    stats = self.stats()
+    starved = stats["starvation"]
+    gil = None if self._recorder is None else self._recorder.gil.share
+    python = [line for line in stats["stages"] if line["python"] and line["threaded"]]
+    held = gil is not None and gil >= GIL_SHARE and bool(python)
+    free = starved["computed_s"] * (1.0 - gil) if held and gil is not None else starved["computed_s"]
+    return judge(
+        Measurement(
+            stats.get("delivered", 0),
+            starved["waited_s"] + starved["computed_s"],
+            starved["waited_s"],
+            starved["first_s"],
+            free,
+            None,
+            cpus(),
+            _stages(self._course.plan, stats["stages"], []),
+            tuple(map(_function, python)) if held else (),
+            gil_share=gil,
+        )
+    )
+
+
+def _function(line: dict[str, Any]) -> FunctionCost:
+    """A stage that calls a Python function on threads, as far as its counters tell."""
+    name = line["stage"].partition("(")[2].partition(",")[0].removesuffix(")")
+    threads = 2
+    return FunctionCost(
+        line["operation"], name, line["site"], line["rows"], line["busy_s"], line["busy_s"], 0.0, threads, ()
+    )
+
+
+def _stages(plan: Node, now: list[dict[str, Any]], before: list[dict[str, Any]]) -> tuple[StageCost, ...]:
+    """What each stage did since `before`."""
+    files = {node.operation: node for node in walk(plan) if isinstance(node, Files)}
+    operations = {node.operation for node in walk(plan) if not node.inputs} | set(files)
+    made = []
+    for number, line in enumerate(now):
+        past = before[number] if number < len(before) else {}
+        found = files.get(line["operation"])
+        made.append(
+            StageCost(
+                line["stage"],
+                line["rows"] - past.get("rows", 0),
+                line["bytes"] - past.get("bytes", 0),
+                line["busy_s"] - past.get("busy_s", 0.0),
+                line["waiting_s"] - past.get("waiting_s", 0.0),
+                line["remedy"],
+                is_source=line["operation"] in operations,
+                is_transfer=line["operation"] in TRANSFERS,
+                in_store=found is not None and found.in_store,
+                site=line["site"],
+                files=None if found is None or found.files is None else len(found.files),
+            )
+        )
+    return tuple(made)
+
+
+TRANSFERS = ("to_torch", "to_jax", "to_keras")
+"""Stages that hand elements to a device."""

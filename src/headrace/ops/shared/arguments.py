@@ -1,0 +1,97 @@
+"""Checks of what users pass, with errors that say what was wrong."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Literal, get_args
+
+from headrace.options import AUTOTUNE
+from headrace.plan.node import function_name
+from headrace.plan.spec import Spec
+from headrace.trace.binding import bind
+from headrace.trace.mixed_text import check_comparisons
+
+
+def integer(name: str, value: Any) -> int:
+    """Return an integer, of whichever kind."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    return int(value.__index__())
+
+
+MAX_OPEN_DATASETS = 1 << 24  # each takes a slot of memory from the start
+
+
+def positive(name: str, value: Any, *, most: int | None = None) -> int:
+    """Return an integer of at least 1, and at most `most`."""
+    number = integer(name, value)
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, not {number}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}, not {number}")
+    return number
+
+
+def width(num_parallel_calls: int | None) -> int | None:
+    """Return how many calls may run at a time, or AUTOTUNE; None for one at a time, in the caller's thread."""
+    if num_parallel_calls is None:
+        return None
+    if num_parallel_calls == AUTOTUNE:
+        return AUTOTUNE
+    return positive("num_parallel_calls", num_parallel_calls)
+
+
+Mode = Literal["auto", "vectorized", "eager", "process"]
+"""How a user's function is called: see `map`."""
+
+
+def one_of(name: str, value: Any, known: Any) -> None:
+    """Refuse what is none of the values of a Literal."""
+    if value not in get_args(known):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(known)))}, not {value!r}")
+
+
+def execution(mode: Mode, *, synchronous: bool = False) -> Mode:
+    """Check the mode in which a user's function is called."""
+    one_of("mode", mode, Mode)
+    if mode == "process" and synchronous:
+        raise ValueError(
+            'synchronous=True keeps the calls in the consumer\'s thread, mode="process" in other processes'
+        )
+    return mode
+
+
+def _takes(fn: Any, count: int) -> bool:
+    """Return whether a function can certainly be called with `count` arguments."""
+    if not isinstance(fn, FunctionType) or hasattr(fn, "__wrapped__"):
+        return False
+    code = fn.__code__
+    least = code.co_argcount - len(fn.__defaults__ or ())
+    return least <= count <= code.co_argcount and len(fn.__kwdefaults__ or ()) == code.co_kwonlyargcount
+
+
+def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "") -> Callable[..., Any]:
+    """Check that a callable takes as many arguments as elements have components, and `and_a` something more."""
+    if not callable(fn):
+        raise TypeError(f"{operation} takes a function, not {fn!r}")
+    fn = bind(fn, operation)
+    check_comparisons(fn, spec)
+    if spec.structure is None:
+        return fn  # type: ignore[no-any-return]
+    count = len(spec.structure.children) if spec.structure.unpacks else 1
+    if _takes(fn, count + bool(and_a)):
+        return fn  # type: ignore[no-any-return]
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # some C functions have no signature
+        return fn  # type: ignore[no-any-return]
+    try:
+        signature.bind(*range(count + bool(and_a)))
+    except TypeError as error:
+        raise TypeError(
+            f"{operation}: {function_name(fn)}{signature} cannot be called with the {count} "
+            f"component{'s' * (count != 1)} of an element, {spec}{and_a and ', and a ' + and_a}: {error}"
+        ) from None
+    return fn  # type: ignore[no-any-return]

@@ -1,0 +1,51 @@
+"""Keywords that people try, answered with the right one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import TypeVar
+
+F = TypeVar("F", bound=Callable[..., object])
+
+HABITS = {
+    "batchsize": "batch_size",
+    "bs": "batch_size",
+    "n": "batch_size",
+    "drop_last": "drop_remainder",
+    "num_workers": "num_parallel_calls",
+    "num_proc": "num_parallel_calls",
+    "n_jobs": "num_parallel_calls",
+    "workers": "num_parallel_calls",
+    "buffer": "buffer_size",
+    "prefetch_factor": "buffer_size",
+    "random_state": "seed",
+    "function": "map_func",
+    "fn": "map_func",
+    "epochs": "count",
+}
+"""Keywords of other libraries, and what stands for them here."""
+
+
+def explain_keywords(function: F) -> F:
+    """Have a call with a keyword that does not exist say which one does."""
+
+    @functools.wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            frame = error.__traceback__
+            if frame is None or frame.tb_next is not None or "unexpected keyword argument" not in str(error):
+                raise
+            known = [name for name in inspect.signature(function).parameters if name != "self"]
+            wrong = next(name for name in kwargs if name not in known)
+            near = HABITS.get(wrong)
+            if near not in known:
+                near = next(iter(get_close_matches(wrong, known, 1, 0.6)), None)
+            hint = f"did you mean {near}=?" if near else f"it takes {', '.join(known)}"
+            raise TypeError(f"{function.__name__} has no keyword {wrong}=: {hint}") from None
+
+    return call  # type: ignore[return-value]

@@ -1,5 +1,0 @@
-"""Random numbers that belong to rows."""
-
-from headrace.random.generators import BlockGenerator, RowGenerator, row_key
-
-__all__ = ["BlockGenerator", "RowGenerator", "row_key"]

@@ -1,1 +1,0 @@
-"""Files of records: their bytes, how they are cut into rows, where each row lies, and what is wrong with some."""

@@ -1,0 +1,194 @@
+"""Feeds in Accelerate and Lightning, and states that several processes share; killed trainers are in tests/chaos."""
+
+import json
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.adapters.plain_loader import PlainLoaderWarning
+from headrace.execute.state import opened
+
+torch = pytest.importorskip("torch")
+accelerate = pytest.importorskip("accelerate")
+D = hr.Dataset
+
+
+def batches(count=10):
+    return D.range(2 * count).shuffle(2 * count, seed=1).batch(2)
+
+
+def values(feed):
+    return [batch.tolist() for batch in feed]
+
+
+@pytest.fixture
+def accelerator():
+    yield accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def test_a_prepared_feed_gives_the_same_batches_and_tells_of_the_last(accelerator):
+    feed = accelerator.prepare(batches().to_torch())
+    want = values(batches())
+    last = []
+    got = []
+    for batch in feed:
+        got.append(batch.tolist())
+        last.append(accelerator.gradient_state.end_of_dataloader)
+    assert got == want
+    assert last == [False] * 9 + [True]
+    assert not accelerator.gradient_state.in_dataloader
+
+
+def test_gradients_are_synchronised_at_the_last_batch(accelerator):
+    feed = accelerator.prepare(batches().to_torch())
+    model = accelerator.prepare(torch.nn.Linear(1, 1))
+    synchronised = []
+    for _ in feed:
+        with accelerator.accumulate(model):
+            synchronised.append(accelerator.sync_gradients)
+    assert synchronised == [False, False, False, True] * 2 + [False, True]
+
+
+def test_save_state_holds_the_position_behind_the_last_batch(accelerator, tmp_path):
+    feed = accelerator.prepare(batches().to_torch())
+    whole = values(batches())
+    for step, _ in enumerate(feed):
+        if step == 3:
+            accelerator.save_state(str(tmp_path / "at"))
+            break
+    accelerator.load_state(str(tmp_path / "at"))
+    assert values(feed) == whole[4:]
+
+
+def test_a_state_at_the_last_batch_goes_on_with_the_next_epoch(accelerator):
+    ds = batches()
+    first, second = values(ds), values(ds)
+    feed = accelerator.prepare(batches().to_torch())
+    states = [feed.state_dict() for _ in feed]
+    again = batches().to_torch()
+    again.load_state_dict(states[-1])
+    assert values(again) == second != first
+
+
+def test_an_error_of_the_next_batch_comes_after_this_one(accelerator):
+    def picky(x):
+        if x[0] == 4:
+            raise ValueError("bad")
+        return x
+
+    feed = accelerator.prepare(D.range(8).batch(2).map(picky, mode="eager").to_torch())
+    got = []
+    with pytest.raises(hr.ElementError, match="bad"):
+        for batch in feed:
+            got.append(batch.tolist())
+    assert got == [[0, 1], [2, 3]]
+
+
+def test_batches_that_are_skipped_are_refused_and_the_remedy_is_named(accelerator):
+    feed = accelerator.prepare(batches().to_torch())
+    with pytest.raises(hr.StateError, match="load the feed's own state"):
+        next(iter(accelerator.skip_first_batches(feed, 2)))
+
+
+def test_the_state_of_any_process_is_valid_for_all_in_any_number():
+    def make(ds, part):
+        return ds.to_torch(shard=part)
+
+    whole = values(batches())
+    two = [make(batches(), (2, rank)) for rank in range(2)]
+    passes = [iter(feed) for feed in two]
+    given = [next(one).tolist() for _ in range(2) for one in passes]
+    assert given == whole[:4]
+    states = [json.loads(json.dumps(feed.state_dict())) for feed in two]
+    for state in states:
+        three = [make(batches(), (3, rank)) for rank in range(3)]
+        for feed in three:
+            feed.load_state_dict(state)
+        rest = [batch.tolist() for step in zip(*three, strict=True) for batch in step]
+        assert rest == whole[4:]
+        alone = make(batches(), None)
+        alone.load_state_dict(state)
+        assert values(alone) == whole[4:]
+
+
+def test_a_state_has_the_same_keys_everywhere_and_other_forms_are_read():
+    feed = batches().to_torch()
+    start = feed.state_dict()
+    it = iter(feed)
+    next(it)
+    assert start.keys() == feed.state_dict().keys() == {"headrace"}
+    rest = values(batches())[1:]
+    for state in (feed.state_dict(), opened(feed.state_dict()), it.state()):
+        again = batches().to_torch()
+        again.load_state_dict(state)
+        assert values(again) == rest
+    assert [x.tolist() for x in batches().iterator(state=feed.state_dict())] == rest
+    with pytest.raises(hr.StateError, match="not a state"):
+        feed.load_state_dict({"headrace": "{"})
+
+
+def test_a_pass_that_was_only_looked_at_is_not_an_epoch():
+    want = values(batches())
+    feed = batches().to_torch()
+    iter(feed).close()
+    iter(feed)
+    assert values(feed) == want
+    again = batches().to_torch()
+    next(it := iter(again))
+    again.load_state_dict(it.state())
+    iter(again)
+    assert values(again) == want[1:]
+    assert values(again) != want
+
+
+def test_trainers_that_skip_batches_name_the_epoch():
+    ds = batches()
+    epochs = [values(ds) for _ in range(3)]
+    feed = batches().to_torch()
+    feed.set_epoch(2)
+    assert values(feed) == epochs[2]
+    feed.set_epoch(0)  # which has begun
+    assert values(feed) not in epochs
+
+
+def test_a_state_as_an_array():
+    state = batches().to_torch().state_dict()
+    assert hr.checkpoint.from_array(torch.from_numpy(hr.checkpoint.to_array(state))) == state
+    with pytest.raises(ValueError, match=r"size_bytes=\d+"):
+        hr.checkpoint.to_array(state, size_bytes=10)
+    with pytest.raises(hr.StateError, match="holds no state"):
+        hr.checkpoint.from_array(np.zeros(8, np.uint8))
+
+
+@pytest.mark.parametrize("around", ["plain", "stateful", "itself"])
+def test_lightning_and_a_loader_that_cannot_say_where_it_is(around, recwarn, tmp_path):
+    pl = pytest.importorskip("lightning.pytorch")
+
+    class Module(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = torch.nn.Linear(2, 1)
+
+        def training_step(self, batch, _):
+            return self.model(batch.float()).mean()
+
+        def predict_step(self, batch, _):
+            return batch.tolist()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.01)
+
+    feed = batches().to_torch()
+    if around == "plain":
+        feed = torch.utils.data.DataLoader(feed, batch_size=None)
+    if around == "stateful":
+        feed = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader(feed, batch_size=None)
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    trainer = pl.Trainer(max_epochs=1, enable_checkpointing=False, default_root_dir=tmp_path, **quiet)
+    trainer.fit(Module(), feed)
+    assert trainer.predict(Module(), D.range(4).batch(2).to_torch()) == [[0, 1], [2, 3]]
+    said = [w for w in recwarn if issubclass(w.category, PlainLoaderWarning)]
+    assert len(said) == (around == "plain")
+    assert all("trainer.fit(model, ds.to_torch())" in str(w.message) for w in said)

@@ -1,0 +1,138 @@
+"""why_slow and headroom: the rules on measurements, and pipelines with a planted bottleneck."""
+
+import re
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.observe.functions import FunctionCost, Timed
+from headrace.observe.judge import judge
+from headrace.observe.measure_headroom import Headroom
+from headrace.observe.verdict import WORDS, Measurement, StageCost
+
+D = hr.Dataset
+DOCS = Path(__file__).parents[2] / "docs/observe.md"
+
+
+def function(wall=9.0, cpu=9.0, threads=1, calls=1000, slowest=()):
+    return FunctionCost("map", "fn", "train.py:7", calls, wall, cpu, 0.0, threads, slowest)
+
+
+def stage(label="source(x)", busy=9.0, waiting=0.0, **about):
+    return StageCost(label, 100, 1000, busy, waiting, "have it do less", **about)
+
+
+def measured(stages=(), functions=(), **about):
+    given = {"steps": 100, "seconds": 10.0, "waited_seconds": 9.0, "first_seconds": 0.1, "free_seconds": 1.0}
+    return Measurement(**{**given, "cpu_seconds": 1.0, "cpus": 4, "stages": stages, "functions": functions, **about})
+
+
+SOURCE = stage(is_source=True)
+RULES = {
+    "shuffle fill": measured((SOURCE,), first_seconds=20.0, shuffles=("shuffle(buffer_size=9)",)),
+    "consumer": measured((stage(busy=0.5),), free_seconds=9.5),
+    "memory budget": measured((SOURCE,), memory_refusals=50),
+    "slow records": measured((), (function(calls=1000, slowest=(1.0,) * 8),)),
+    "GIL": measured((), (function(wall=36.0, cpu=8.0, threads=4),), gil_share=0.9),
+    "CPU": measured((), (function(),)),
+    "function waits": measured((), (function(cpu=0.1),)),
+    "transfer": measured((stage("to_torch()", is_transfer=True),)),
+    "few files": measured((stage(is_source=True, files=1, in_store=True),)),
+    "store": measured((stage(is_source=True, files=9, in_store=True),)),
+    "disk": measured((stage(is_source=True, files=9),)),
+    "source waits": measured((SOURCE,)),
+    "stage": measured((stage("batch(batch_size=8)"),)),
+}
+
+
+@pytest.mark.parametrize("limit", RULES)
+def test_the_rules(limit):
+    verdict = judge(RULES[limit])
+    assert verdict.limit == limit
+    assert verdict.bound == {"consumer": "consumer", "transfer": "transfer"}.get(limit, "input")
+    assert verdict.remedies and all(remedy.gain >= 1 for remedy in verdict.remedies)
+    assert verdict.sentence.startswith(f"{verdict.bound}-bound: data cost {verdict.share:.0%}")
+
+
+def test_the_docs_have_every_rule():
+    table = re.findall(r"^\| \d+ \| .* \| `([\w ]+)` \|$", DOCS.read_text(), re.MULTILINE)
+    assert sorted(table) == sorted(RULES) == sorted(WORDS)
+
+
+def test_a_trainer_that_waits_for_the_gil_is_input_bound():
+    """It hardly waits for data: its steps take long because other threads hold the GIL."""
+    starved = measured((), (function(wall=36.0, cpu=8.0, threads=4),), waited_seconds=0.001, gil_share=0.9)
+    verdict = judge(starved)
+    assert (verdict.bound, verdict.limit) == ("input", "GIL") and verdict.share == pytest.approx(0.9)
+    assert 'mode="process"' in str(verdict) and "train.py:7" in verdict.sentence
+
+
+def test_gains_follow_from_what_is_left():
+    alone = judge(measured((stage("map(fn)", busy=8.0),), (function(wall=8.0, cpu=8.0),), free_seconds=2.0))
+    gains = {remedy.what.split("(")[0]: remedy.gain for remedy in alone.remedies}
+    assert gains[".cache"] == pytest.approx(5.0)  # 10 s become the 2 s of the steps
+    waits = judge(measured((), (function(wall=8.0, cpu=0.0),), free_seconds=0.1))
+    assert waits.remedies[0].gain == pytest.approx(20.0)  # 16 calls at a time
+
+
+def test_the_next_limit_is_named():
+    verdict = judge(measured((stage("batch(batch_size=8)", busy=3.0), SOURCE)))
+    assert verdict.where == "source(x)" and verdict.following == "batch(batch_size=8)"
+
+
+def test_a_function_that_waits_is_found_in_a_run():
+    def wait(x):
+        time.sleep(0.01)
+        return x
+
+    verdict = D.range(10_000).map(wait, mode="eager").batch(4).why_slow(0.3, lambda batch: None)
+    assert (verdict.bound, verdict.where) == ("input", "map(wait)")
+    assert Path(__file__).name in verdict.site
+    assert verdict.measurement.functions[0].threads == 1
+
+
+def test_an_iterator_says_so_far():
+    it = iter(D.range(1000).map(lambda x: len(str(x)), mode="eager").batch(10))
+    for _ in it:
+        pass
+    verdict = it.why_slow()
+    assert verdict.measurement.steps == 100
+    assert verdict.where in str(verdict)
+
+
+def test_functions_are_timed_by_thread():
+    timed = Timed(lambda x: x + 1, D.range(3).map(lambda x: x)._node)
+    threads = [threading.Thread(target=timed, args=(1,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert timed(1) == 2
+    assert timed.cost().calls == 4
+    timed.reset()
+    assert timed.cost().calls == 0
+
+
+def test_headroom_of_any_iterable():
+    def data():
+        for i in range(10**6):
+            time.sleep(0.02)
+            yield i
+
+    found = hr.observe.headroom(data(), lambda x: time.sleep(0.001), seconds=0.3)
+    assert found.speedup > 1.2 and found.steps >= 3
+    assert str(found).startswith("with free data the steps would be × ") and "\n" not in str(found)
+
+
+def test_headroom_needs_some_steps():
+    with pytest.raises(ValueError, match="at least 3 steps; the data gave 1"):
+        hr.observe.headroom([np.zeros(3)] * 2, lambda x: None, seconds=0.1)
+
+
+def test_headroom_in_numbers():
+    found = Headroom(steps=10, seconds_per_step=0.02, free_seconds_per_step=0.005, first_seconds=0.1)
+    assert (found.speedup, found.share) == (pytest.approx(4), pytest.approx(0.75))

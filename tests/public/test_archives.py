@@ -1,0 +1,56 @@
+"""Archives: files of a tar are found however it is compressed, and damage is an error."""
+
+import gzip
+import io
+import tarfile
+import zlib
+
+import pytest
+
+from headrace.datasets.formats.archives import InflatedFile, archive_files
+
+FILES = {"a/one.bin": bytes(range(256)) * 9000, "a/two.bin": b"x" * 3_000_000, "a/.hidden": b"no", "three": b"end"}
+
+
+def tar(mode):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode=mode) as archive:
+        for name, content in FILES.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2"])
+def test_files_of_a_tar(tmp_path, mode):
+    (tmp_path / "x.tar").write_bytes(tar(mode))
+    found = {name: file.read() for name, file in archive_files(tmp_path / "x.tar")}
+    assert found == {name: data for name, data in FILES.items() if "hidden" not in name}
+    assert [name for name, _ in archive_files(tmp_path / "x.tar", lambda name: name == "three")] == ["three"]
+
+
+def test_a_gzip_file_of_several_members_and_going_back():
+    data = gzip.compress(b"abc" * 1000) + gzip.compress(b"") + gzip.compress(b"def") + bytes(100)
+    whole = b"abc" * 1000 + b"def"
+    file = io.BufferedReader(InflatedFile(io.BytesIO(data)), 64)
+    assert file.read() == whole
+    for at in (2998, 5, 0, 3001):
+        assert file.seek(at) == at
+        assert file.read(7) == whole[at : at + 7]
+    assert file.seek(5000) == len(whole)
+    assert file.read(1) == b""
+
+
+def test_a_gzip_file_that_is_cut_off_or_damaged(tmp_path):
+    data = tar("w:gz")
+    for spoiled, error in (
+        (data[:-9], EOFError),
+        (data[: len(data) // 2], EOFError),
+        (data[:-8] + bytes([data[-8] ^ 1]) + data[-7:], zlib.error),
+    ):
+        with pytest.raises(error):
+            InflatedFile(io.BytesIO(spoiled)).readall()
+    (tmp_path / "x.tar").write_bytes(data[: len(data) // 2])
+    with pytest.raises(EOFError, match="ends before its end mark"):
+        sum(len(file.read()) for _, file in archive_files(tmp_path / "x.tar"))
