@@ -1,4 +1,4 @@
-"""Read a table of your own from BigQuery, break off, go on from the state, and compare.
+"""Read a table of your own from BigQuery, stop, resume from the state, and compare.
 
 python examples/bigquery.py project.dataset.table [rows]
 """

@@ -25,7 +25,7 @@ def digits(folder=None):
 
 def read(pattern):
     files = hr.Dataset.list_files(pattern, shuffle=False)
-    return hr.TFRecordDataset(files, index=True).map(parse)  # the index tells how many there are
+    return hr.TFRecordDataset(files, index=True).map(parse)  # the index knows how many there are
 
 
 def parse(record):

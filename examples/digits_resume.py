@@ -1,4 +1,4 @@
-"""Stop training in the middle of an epoch and go on later, model and data together: no step differs by a bit."""
+"""Stop training in the middle of an epoch and resume later, model and data together: no step differs by a bit."""
 
 import tempfile
 from pathlib import Path
@@ -52,7 +52,7 @@ class Trainer:
 
 
 def interrupted(stop, path):
-    """The losses of a run that ends after `stop` steps, and of another that goes on from there."""
+    """The losses of a run that ends after `stop` steps, and of another that resumes from there."""
     first = Trainer()
     steps = first.steps()
     losses = [next(steps) for _ in range(stop)]

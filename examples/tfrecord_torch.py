@@ -11,7 +11,7 @@ import headrace as hr
 
 
 def write_records(folder):
-    """4,000 points, and on which side of a curve they lie, in three files."""
+    """4,000 points, and on which side of a curve they are, in three files."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(4000, 2)).astype(np.float32)
     y = (x[:, 1] > np.sin(2 * x[:, 0])).astype(np.int64)
@@ -31,7 +31,7 @@ def make_model():
 
 
 def train(model, optimizer, data, steps=None):
-    """One epoch, or so many steps of it; returns the mean loss."""
+    """Train for one epoch, or this many steps of it; return the mean loss."""
     losses = []
     for x, y in data:
         loss = nn.functional.cross_entropy(model(x), y)
