@@ -35,7 +35,7 @@ def nap(x: Any) -> Any:
 
 
 def steady(calls: int) -> Callable[[], float]:
-    """Rows a second of a pass that stays open, once it has found its numbers, beyond what lies ready."""
+    """Rows per second of a pass that stays open, once it has found its numbers, beyond what is ready."""
     opened: list[Iterator[Any]] = []
 
     def pulled(seconds: float) -> float:

@@ -24,7 +24,7 @@ SHARDS = 4
 NUMBERS = 100_000
 SINGLE = 20_000
 CHILDREN = 2_000
-LARGE = 300
+LARGE_ROWS = 300
 BATCH = 10
 
 FEATURES = {"x": hr.io.FixedLenFeature([8], np.float32), "y": hr.io.FixedLenFeature([], np.int64)}
@@ -61,7 +61,7 @@ def mapped() -> np.ndarray:
 
 @cache
 def large() -> np.ndarray:
-    return np.random.default_rng(0).random((LARGE, 100, 500))
+    return np.random.default_rng(0).random((LARGE_ROWS, 100, 500))
 
 
 def parse(record: Any) -> Any:
@@ -120,7 +120,7 @@ def timed(job: Job) -> Callable[[], float]:
 
 
 def cached(rows: Callable[[], Any]) -> Job:
-    return batches(lambda: rows().cache().shuffle(LARGE).batch(BATCH))
+    return batches(lambda: rows().cache().shuffle(LARGE_ROWS).batch(BATCH))
 
 
 def generated() -> Any:
@@ -128,10 +128,10 @@ def generated() -> Any:
 
 
 def gathered() -> int:
-    rows, order = large(), np.random.permutation(LARGE)
-    for i in range(0, LARGE, BATCH):
+    rows, order = large(), np.random.permutation(LARGE_ROWS)
+    for i in range(0, LARGE_ROWS, BATCH):
         rows[order[i : i + BATCH]]
-    return LARGE
+    return LARGE_ROWS
 
 
 @cache
@@ -237,13 +237,13 @@ def cases() -> list[Case | Bound]:
             "cached rows of 400 kB, shuffled and batched",
             {"NumPy": 0.7},
             {"headrace": cached(lambda: hr.Dataset.from_tensor_slices(large())), "NumPy": gathered},
-            LARGE,
+            LARGE_ROWS,
         ),
         Case(
             "cached rows of a generator, shuffled and batched",
             {"NumPy": 0.7},
             {"headrace": cached(generated), "NumPy": gathered},
-            LARGE,
+            LARGE_ROWS,
         ),
     ]
 

@@ -208,7 +208,7 @@ def write_python(path: str) -> int:
 
 
 def resume(source: Callable[[], str]) -> Callable[[int], list[float]]:
-    """Milliseconds to the first row behind a state of row 900,000."""
+    """Milliseconds to the first row after a state at row 900,000."""
 
     def measure(rounds: int) -> list[float]:
         ds = hr.Dataset.from_sql(source(), QUERY, key="id")

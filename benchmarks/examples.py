@@ -20,8 +20,8 @@ from peers import forms, numpy_batches, ours, tensorflow
 import headrace as hr
 from headrace import _native
 from headrace.columns.refs import RecordRefs
+from headrace.formats.shared.files import LocalFile
 from headrace.io.parse import plan
-from headrace.records.files import LocalFile
 
 CLICKS, DIGITS, TEXTS = 102_400, 60_000, 50_000
 SOME = 8_192
@@ -89,7 +89,7 @@ def placed_clicks() -> RecordRefs:
 
 
 def parser_alone(threads: int) -> Callable[[], int]:
-    """Records parsed where they lie, with no pipeline around it: what so many cores of this machine give."""
+    """Records parsed in place, without a pipeline: what this many cores of this machine give."""
     pool = ThreadPoolExecutor(threads)
     parse = plan(click_features(hr.io, np.int64, np.float32), single=True).fixed_columns
 

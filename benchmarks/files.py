@@ -19,15 +19,15 @@ from peers import forms, ours, tensorflow
 
 import headrace as hr
 from headrace import _native
-from headrace.records.index import index_file
-from headrace.records.sidecar import sidecar_paths
-from headrace.records.tfrecord import TFRecords
+from headrace.formats.shared.index import index_file
+from headrace.formats.shared.sidecar import beside_path
+from headrace.formats.tfrecord.format import TFRecords
 
 RECORDS, SHARDS, BYTES = 100_000, 10, 880
 LINES = 200_000
 ROWS = 200_000
 FLOATS, INTS = 8, 2
-LARGE = 4 << 30
+LARGE_FILE_BYTES = 4 << 30
 CALLS = {"": None, "parallel": -1}
 _folder = TemporaryDirectory(prefix="headrace-benchmark-")
 
@@ -109,17 +109,17 @@ def lines(data: Any) -> Any:
 
 
 def indexed(rounds: int) -> list[float]:
-    """Nanoseconds a byte to verify and index files that lie in the page cache."""
+    """Nanoseconds per byte to verify and index files in the page cache."""
     found = []
     for _ in range(rounds):
         for name in shards():
-            Path(next(sidecar_paths(name))).unlink(missing_ok=True)
+            Path(beside_path(name)).unlink(missing_ok=True)
         started = perf_counter()
         for name in shards():
-            index_file(name, TFRecords())
+            index_file(name, TFRecords(), beside=True)
         found.append((perf_counter() - started) / sum(Path(name).stat().st_size for name in shards()) * 1e9)
         for name in shards():
-            Path(next(sidecar_paths(name))).unlink()
+            Path(beside_path(name)).unlink()
     return found
 
 
@@ -140,7 +140,7 @@ def memory(rounds: int) -> list[float]:
     data = np.random.default_rng(0).integers(0, 256, 10_000 * BYTES, np.uint8)
     piece = _native.frame(data, np.arange(10_001) * BYTES).tobytes()
     with path.open("wb") as file:
-        for _ in range(LARGE // len(piece)):
+        for _ in range(LARGE_FILE_BYTES // len(piece)):
             file.write(piece)
     try:
         return [float(fresh("-c", STREAMING, str(path))) for _ in range(min(rounds, 1))]

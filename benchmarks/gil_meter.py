@@ -1,7 +1,7 @@
 """Measure the share of time in which a process holds its GIL.
 
 Method: a sampler process reads the GIL's `locked` word out of the measured process about a thousand times a second
-(`pread` on `/proc/PID/mem`) and counts how often it is set. The word lies inside the exported structure `_PyRuntime`.
+(`pread` on `/proc/PID/mem`) and counts how often it is set. The word is inside the exported structure `_PyRuntime`.
 It is found by writing two unusual switch intervals with `sys.setswitchinterval` and searching for the place that
 follows both. Nothing runs inside the measured process, no GIL is taken to measure it, and holds of any length count in
 proportion to their time.

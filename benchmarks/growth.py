@@ -80,7 +80,7 @@ class Files:
         return self._named(f"images-{count}-{rows}", count, rows, lambda i: {"image": bytes(784), "label": i})
 
     def tables(self, features: int, rows: int) -> list[str]:
-        """A file of Examples of so many numbers."""
+        """A file of Examples with this many numbers."""
         return self._named(f"table-{features}", 1, rows, lambda i: {f"f{j}": i + j for j in range(features)})
 
     def _named(self, name: str, count: int, rows: int, row: Callable[[int], Mapping[str, Any]]) -> list[str]:
@@ -134,7 +134,7 @@ def curves(most: int) -> list[Curve]:
             "threads", "threads", "rows/s", "TFRecords read, parsed, cast, shuffled, batch(128)", threads, by_threads
         ),
         Curve("features", "features", "values/s", "Examples parsed, shuffled, batch(64)", COLUMNS, by_features),
-        Curve("shards", "files", "rows/s", "10,000 records in so many files, 4 read at a time", SHARDS, by_shards),
+        Curve("shards", "files", "rows/s", "10,000 records in this many files, 4 read at a time", SHARDS, by_shards),
         Curve("depth", "operations", "rows/s", "numbers through maps and filters, batch(256)", DEPTHS, by_depth),
     ]
 

@@ -232,7 +232,7 @@ def lazily(make: Callable[[], Rate]) -> Rate:
 
 
 def linear(share: float, width: int) -> float | None:
-    """A share of what so many cores could do, where there are so many."""
+    """A share of what this many cores could do, if there are as many."""
     return share * width if 1 < width <= (os.cpu_count() or 1) else None
 
 

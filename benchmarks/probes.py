@@ -66,7 +66,7 @@ def shuffle_memory() -> dict[str, float]:
 
 
 def threads() -> dict[str, float]:
-    """The same with a thread behind it, closed while that one is at work."""
+    """The same with a thread after it, closed while that one is working."""
     for _ in streamed(600).shuffle(100).batch(8).prefetch(hr.AUTOTUNE):
         pass
     before = rss()

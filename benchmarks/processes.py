@@ -1,4 +1,4 @@
-"""Functions that hold Python's lock, in worker processes.
+"""Functions that hold the GIL, in worker processes.
 
 A function of about a millisecond of pure Python is applied to numbers without end, and every side is measured while it
 runs: what starting the workers costs is a line of its own.

@@ -20,9 +20,9 @@ from peers import tensorflow
 import headrace as hr
 from headrace import _native
 from headrace.cli.scan import scan_records as scan_file
-from headrace.records.index import index_file
-from headrace.records.sidecar import sidecar_paths
-from headrace.records.tfrecord import TFRecords
+from headrace.formats.shared.index import index_file
+from headrace.formats.shared.sidecar import beside_path
+from headrace.formats.tfrecord.format import TFRecords
 
 RECORDS, RECORD_BYTES = 100_000, 880
 EXAMPLES, BATCH = 20_480, 1024
@@ -145,8 +145,8 @@ def verify_file() -> None:
 
 
 def index_of_file() -> None:
-    Path(next(sidecar_paths(str(file())))).unlink(missing_ok=True)
-    assert index_file(str(file()), TFRecords()).count == RECORDS
+    Path(beside_path(str(file()))).unlink(missing_ok=True)
+    assert index_file(str(file()), TFRecords(), beside=True).count == RECORDS
 
 
 CASES = [

@@ -80,7 +80,7 @@ class Measured:
 
 
 def measure_here(job: str, folder: str, factor: float, cores: int, rounds: int) -> Measured:
-    """Run a job on so many cores of this process."""
+    """Run a job on this many cores of this process."""
     os.sched_setaffinity(0, cpus_in_order()[:cores])
     import pyarrow as pa
 
@@ -377,7 +377,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="REGEX", help="the lines whose names match")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of every measurement (default 2)")
     parser.add_argument("--quick", action="store_true", help="small data")
-    parser.add_argument("--factor", type=float, help="so many times the default rows of every dataset")
+    parser.add_argument("--factor", type=float, help="a factor for the default rows of every dataset")
     parser.add_argument("--cores", dest="widths", type=_widths, metavar="N,N", help="numbers of cores (default 1,4,16)")
     parser.add_argument("--two-cores", action="store_true", help="the lines against other loaders, on 2 cores")
     parser.add_argument("--before", metavar="PYTHON", help="compare with the headrace that this Python has installed")

@@ -30,7 +30,7 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a pass gave, if rows and the time around the call do not tell it all."""
+    """The result of a pass, if rows and the time around the call are not all."""
 
     rows: int
     seconds: float | None = None

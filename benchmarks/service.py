@@ -55,7 +55,7 @@ def bare_processes(pool, processes, rows):
 
 
 def scaling(workers, seconds):
-    """Rows a second of a function that keeps a processor busy, local and on so many workers, in turn."""
+    """Rows per second of a function that keeps a CPU busy, local and on this many workers, in turn."""
     busy = max(1, min(workers, cpus()))
     rate, _ = rows_a_second(hr.Dataset.range(500).map(heavy, mode="eager").batch(25), 500)
     rows = -(-int(rate * seconds) // (100 * workers)) * 100 * workers  # as many batches for every split
@@ -121,7 +121,7 @@ server.serve()
 
 
 def bare_flight(port, megabytes):
-    """MB/s of record batches of a megabyte that somebody has made already, one stream."""
+    """MB/s of record batches of a megabyte that exist already, one stream."""
     from pyarrow import flight
 
     with flight.FlightClient(f"grpc://127.0.0.1:{port}") as client:

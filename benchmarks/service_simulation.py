@@ -6,7 +6,7 @@ python benchmarks/service_simulation.py --measure      the simulator beside real
 The model is that of headrace.cluster: a trainer has `splits` open, which take turns row by row; a worker shares its
 time among its splits that have room in their trainer's buffer; a worker that is gone loses its splits to others, where
 they are open again after `reopen` seconds; one that is back gets its share; a split that is waited for more than all
-others goes to another worker. There is nobody in the middle: what is held and sent is counted for a trainer.
+others goes to another worker. There is no coordinator: memory and traffic are counted per trainer.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def simulate(  # noqa: PLR0915
     worker_of = np.concatenate([_spread(splits, np.arange(workers), chance) for _ in range(trainers)])
     ready = np.zeros(streams)  # rows in the trainer's buffer
     closed_until = np.full(streams, opening)
-    left = np.full(streams, np.inf if rows is None else rows / splits)  # that nobody has made yet
+    left = np.full(streams, np.inf if rows is None else rows / splits)  # not made yet
     down_until = np.zeros(workers)
     silent = np.zeros(workers, bool)
     given = np.zeros(trainers)
@@ -126,8 +126,8 @@ def measure(counts, seconds):
     """Real passes beside those of the simulator, which knows what was measured of one process, and of opening splits.
 
     A worker makes a row in the processor time that one process here takes for it, times what it was found to take more
-    on a worker, while it has a processor: which part of the time that was is measured in the middle of the pass, since
-    others use the machine, too. What the simulator adds is the beginning, the end, and who waits for whom.
+    on a worker, while it has a processor: which part of the time that was is measured in the middle of the pass,
+    because others use the machine, too. What the simulator adds is the beginning, the end, and the waiting.
     """
     import psutil
     from service import cpu_seconds, first_batch, heavy, rows_a_second

@@ -1,10 +1,10 @@
 """Whether memory stays flat over very many large batches, and kept batches stay what they were.
 
 A pipeline of large rows (shuffled, mapped on threads, batched, prefetched; with `--light` only gathered) runs for
-`--batches` batches of `--megabytes` each, 10⁶ of 10 MB if nobody says otherwise; now and then one is kept, and looked
-at again at the end. Growth of the resident set is counted from the hundredth batch on, less what is kept; of a shorter
-run the slope tells what a million batches would come to. Nothing of the pool is in use after the pass. `--device cuda`
-sends batches to a GPU.
+`--batches` batches of `--megabytes` each, by default 10⁶ of 10 MB; now and then one is kept, and looked
+at again at the end. Growth of the resident set is counted from the hundredth batch on, less what is kept; a shorter run
+is extrapolated to a million batches by its slope. Nothing of the pool is in use after the pass. `--device cuda` sends
+batches to a GPU.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def content(number: int, size: int) -> bytes:
 
 
 class Store:
-    """Files behind the slow proxy; `options` are what its file system is told."""
+    """Files behind the slow proxy; `options` are those of its file system."""
 
     def __init__(self, protocol: str, options: dict[str, Any]) -> None:
         here, there = SPAWN.Pipe()
@@ -65,7 +65,7 @@ class Store:
 
 
 def serve(protocol: str, pipe: Any) -> None:
-    """A store and the proxy before it, in a process of their own, so that who reads need not share Python with them."""
+    """A store and the proxy before it, in a separate process, so that the reader does not share the GIL with them."""
     with ExitStack() as stack:
         upstream = (
             stack.enter_context(servers.moto() if protocol == "s3" else servers.emulator())
@@ -125,7 +125,7 @@ def large() -> Store:
 
 
 def bare(store: Callable[[], Store], at_once: int) -> Callable[[], int]:
-    """All ranges of all files by the library alone, so many under way."""
+    """All ranges of all files by the library alone, with this many requests in flight."""
 
     def job() -> int:
         import fsspec

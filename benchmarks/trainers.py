@@ -95,7 +95,7 @@ FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFe
 
 @cache
 def folder() -> Any:
-    """Where the shards lie; goes when the program ends."""
+    """The directory of the shards; removed when the program ends."""
     made = tempfile.TemporaryDirectory()
     rows = hr.Dataset.from_tensor_slices(images()).map(lambda x, y: {"image": x.tobytes(), "label": y})
     rows.write_tfrecord(Path(made.name) / "images", shards=8)
@@ -310,7 +310,7 @@ def training(
 
 
 def resident() -> Iterable[Any]:
-    """One batch that lies on the device."""
+    """One batch on the device."""
     torch = gpu()
     x, y = (torch.from_numpy(part[:BATCH]).cuda() for part in images())
     return [(x, y)] * (EPOCHS * STEPS)
@@ -398,7 +398,7 @@ def trained(name: str, data: Data, asked: Mapping[str, float]) -> Case:
 
 
 def pipeline_alone(data: Data) -> Callable[[int], Sequence[float]]:
-    """Milliseconds a batch on the device, with nobody computing."""
+    """Milliseconds per batch on the device, without computation."""
 
     def measure(rounds: int) -> Sequence[float]:
         feed = fed(data)
@@ -410,7 +410,7 @@ def pipeline_alone(data: Data) -> Callable[[int], Sequence[float]]:
 
 
 def step_alone(width: int) -> Callable[[int], Sequence[float]]:
-    """Milliseconds a step on a batch that lies on the device."""
+    """Milliseconds per step on a batch that is on the device."""
 
     def measure(rounds: int) -> Sequence[float]:
         job = training(resident, width)
@@ -480,8 +480,8 @@ ITEMS: list[Case | Bound] = [
     ),
     Bound("a step of the convnet", None, "ms", step_alone(SMALL)),
     Bound("a step of the wider convnet", None, "ms", step_alone(WIDE)),
-    Bound("a batch of the pipeline on TFRecords, nobody computing", None, "ms", pipeline_alone(RECORDS)),
-    Bound("a batch of the pipeline on arrays, nobody computing", None, "ms", pipeline_alone(MEMORY)),
+    Bound("a batch of the pipeline on TFRecords, without computation", None, "ms", pipeline_alone(RECORDS)),
+    Bound("a batch of the pipeline on arrays, without computation", None, "ms", pipeline_alone(MEMORY)),
 ]
 
 if __name__ == "__main__":
