@@ -317,33 +317,37 @@ def run_many(what, rounds, wanted, work):
     return harm
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--moments", type=int, default=10_000, help="how many interrupts to inject")
-    parser.add_argument("--signals", type=int, default=1_000, help="how many real signals to send")
-    parser.add_argument("--seed", type=int, default=None)
-    options = parser.parse_args()
-    logging.disable(logging.WARNING)  # of the files that some pipelines skip
-    seed = random.randrange(10**6) if options.seed is None else options.seed
-    chance = random.Random(seed)
-    print(f"seed {seed}")
-    every = [subject_of(name) for name in NAMES]
+@functools.cache
+def _subjects():
+    return [subject_of(name) for name in NAMES]
 
+
+def _signals(options, chance):
     def signalled(subject):
         with subject.begin() as it:
             got, hits = signalled_pass(it, chance, gap=0.002)
         subject.check(got, "a signal")
         return hits
 
-    harm = run_many("signals in next()", every, options.signals, signalled)
-    harm += run_many("lines of next()", every, options.moments, lambda s: interrupt_next(s, chance.randrange(s.lines)))
-    with_places = [subject for subject in every if subject.ordered and subject.plain]
-    harm += run_many(
+    return run_many("signals in next()", _subjects(), options.signals, signalled)
+
+
+def _lines_of_next(options, chance):
+    return run_many(
+        "lines of next()", _subjects(), options.moments, lambda s: interrupt_next(s, chance.randrange(s.lines))
+    )
+
+
+def _lines_of_calls(options, chance):
+    return run_many(
         "lines of state(), restore() and close()",
-        with_places,
-        options.moments // 10,
+        [subject for subject in _subjects() if subject.ordered and subject.plain],
+        max(1, options.moments // 10),
         lambda s: interrupt_calls(s, chance.randrange(200)),
     )
+
+
+def _lines_of_writers(options, chance):
     kills.ROWS, kills.SIZE, kills.RECORDS = 60, 40, 300
     rows.PART_BYTES = 20 * kills.SIZE * 8
     with tempfile.TemporaryDirectory() as name:
@@ -353,12 +357,27 @@ def main():
             folder.mkdir()
             writer = make(folder)
             writers.append((writer, folder, lines_of_writer(writer)))
-        harm += run_many(
+        return run_many(
             "lines of writers",
             writers,
-            options.moments // 50,
+            max(1, options.moments // 50),
             lambda w: interrupt_writer(w[0], w[1], chance.randrange(w[2])),
         )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moments", type=int, default=10_000, help="how many interrupts to inject")
+    parser.add_argument("--signals", type=int, default=1_000, help="how many real signals to send")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--only", choices=("signals", "next", "calls", "writers"), help="run one part")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)  # of the files that some pipelines skip
+    seed = random.randrange(10**6) if options.seed is None else options.seed
+    chance = random.Random(seed)
+    print(f"seed {seed}")
+    parts = {"signals": _signals, "next": _lines_of_next, "calls": _lines_of_calls, "writers": _lines_of_writers}
+    harm = sum(part(options, chance) for name, part in parts.items() if options.only in (None, name))
     return 1 if harm else 0
 
 

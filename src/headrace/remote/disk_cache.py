@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.core.owned_file import OwnedFile, with_flags
+
 SUFFIX, TEMPORARY = ".range", ".hrtmp"
 DEFAULT_LIMIT_BYTES = 10 << 30
 """The default limit in bytes."""
@@ -61,14 +63,11 @@ class DiskCache:
         name, is_held = Path(self.folder) / "used", False
         while not is_held:
             name.parent.mkdir(parents=True, exist_ok=True)
-            used = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
-            try:
+            with OwnedFile(name, "rb+", opener=with_flags(os.O_RDWR | os.O_CREAT)) as used:
                 fcntl.flock(used, fcntl.LOCK_EX)
-                is_held = _is_file(name, used)  # else it was removed meanwhile, and others lock another one
+                is_held = _is_file(name, used.fileno())  # else it was removed meanwhile, and others lock another one
                 if is_held:
-                    yield used
-            finally:
-                os.close(used)
+                    yield used.fileno()
 
     def _make_room(self, used: int, size: int) -> bool:
         """Reserve `size` more bytes, after making room for them. Return False if there is never enough room."""

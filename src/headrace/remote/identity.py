@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
+from headrace.core.owned_file import OwnedFile, with_flags
 from headrace.errors import StateError
 from headrace.storage.files import naming
 
@@ -53,11 +54,8 @@ def local_identity(path: str) -> Identity:
     known = _known.get(_dated_signature(found))
     if known is not None or not stat.S_ISREG(found.st_mode):  # a pipe can be read only once
         return Identity(found.st_size, known or "")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return open_identity(descriptor, path)
-    finally:
-        os.close(descriptor)
+    with OwnedFile(path) as file:
+        return open_identity(file.fileno(), path)
 
 
 def open_identity(descriptor: int, path: str) -> Identity:
@@ -98,8 +96,8 @@ def _read(descriptor: int, size: int, offset: int) -> bytes:
 class OpenFile(Protocol):
     """A local file that is open while a reader uses it."""
 
-    def duplicate(self) -> int:
-        """Return another descriptor of it. Raise OSError or ValueError if it is closed."""
+    def duplicate(self) -> OwnedFile:
+        """Open it once more. Raise OSError or ValueError if it is closed."""
         ...
 
 
@@ -137,18 +135,16 @@ class Token:
         return cls("", data)
 
     def _found(self) -> int:
-        for descriptor in self._descriptors():
-            try:
-                if signature(os.fstat(descriptor)) == self._seen:
-                    return open_identity(descriptor, self.path).token
-            finally:
-                os.close(descriptor)
+        for file in self._files():
+            with file:
+                if signature(os.fstat(file.fileno())) == self._seen:
+                    return open_identity(file.fileno(), self.path).token
         return self.GONE
 
-    def _descriptors(self) -> Iterator[int]:
+    def _files(self) -> Iterator[OwnedFile]:
         """Yield the file, by what was opened, if it still is, and by its name; either may be another by now."""
         with suppress(OSError, ValueError):
             if self._file is not None:
                 yield self._file.duplicate()
         with suppress(OSError):
-            yield os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            yield OwnedFile(self.path, opener=with_flags(os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace import _native
+from headrace.core.owned_file import OwnedFile, with_flags
 from headrace.errors import NONSENSE
 
 MAGIC = "headrace range 2"
@@ -61,15 +62,12 @@ def name_in(descriptor: int) -> str | None:
 @contextlib.contextmanager
 def open_file(path: str | Path) -> Iterator[int]:
     """Yield a descriptor. If possible, opening the file does not change its access time."""
-    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
     try:
-        descriptor = os.open(path, flags | getattr(os, "O_NOATIME", 0))
+        file = OwnedFile(path, opener=with_flags(os.O_RDONLY | getattr(os, "O_NOATIME", 0)))
     except PermissionError:  # the file belongs to another user
-        descriptor = os.open(path, flags)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        file = OwnedFile(path)
+    with file:
+        yield file.fileno()
 
 
 def read_checked(descriptor: int, count: int) -> memoryview | None:

@@ -13,7 +13,7 @@ from headrace.core.paths import refuse_shortened_url
 from headrace.formats.shared.files import as_path, local_path, remote
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, Transport
-from headrace.storage.files import TEMPORARY, named_file, naming, new_file
+from headrace.storage.files import TEMPORARY, named_file, naming
 from headrace.storage.swaps import NewFiles
 
 
@@ -118,7 +118,7 @@ class LocalShards(Shards):
     def _next(self, number: int) -> tuple[str, IO[bytes]]:
         path, called = self._files.place / str(number), f"{self._prefix}-{number:05d}{self._suffix}"
         try:
-            return str(path), named_file(new_file(path), called)
+            return str(path), named_file(path, called)
         except OSError as error:
             error.filename = called
             raise

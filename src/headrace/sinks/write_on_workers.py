@@ -33,7 +33,7 @@ from headrace.remote.transport import Transport
 from headrace.sinks.deal import SAMPLED_ROWS, FirstRows, Sharding, cut_runs, dealing
 from headrace.sinks.shards import Shards, shards_of
 from headrace.sinks.writing import Encoding, bytes_of_a_row
-from headrace.storage.files import TEMPORARY, new_file
+from headrace.storage.files import TEMPORARY
 from headrace.storage.rows import in_parts
 from headrace.storage.shelf import Shelf
 from headrace.storage.structures import Types
@@ -216,7 +216,7 @@ def _open(path: str, via: Transport) -> IO[bytes]:
         made: IO[bytes] = system.open(name, "wb")
         return made
     check_folder(Path(here).parent)
-    return os.fdopen(new_file(Path(here)), "wb")
+    return Path(here).open("xb")
 
 
 def _remove(path: str, via: Transport) -> None:

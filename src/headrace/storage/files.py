@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from headrace.core.owned_file import OwnedDirectory, OwnedFile, with_flags
 from headrace.errors import NONSENSE, StorageError
 from headrace.storage.locks import HeldLock, lock
 
@@ -32,7 +33,6 @@ MAX_NAME_LENGTH = 200
 
 HERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 """The flags for opening our files, if the system supports them: no symbolic links, close on exec."""
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | HERE
 _OLD = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | HERE
 
 
@@ -48,7 +48,7 @@ class Unfinished:
         clear_stale(path.parent, path.name)
         with naming(self._called):
             self.temporary, self._lock = exclusive(lambda: temporary_name(path), new_file)
-        self.file: BinaryIO = named_file(self._lock.fileno(), self._called, closes=False)
+        self.file: BinaryIO = named_file(self._lock.fileno(), self._called)
 
     def publish(self) -> None:
         """Sync all of it to disk, under its final name."""
@@ -91,21 +91,24 @@ def naming(called: str | Path) -> Iterator[None]:
         raise
 
 
-class _NamedFile(io.FileIO):
+class _NamedFile(OwnedFile):
     """A file whose errors name it: write errors do not by themselves."""
 
-    def __init__(self, descriptor: int, called: str, *, closes: bool) -> None:
-        super().__init__(descriptor, "wb", closefd=closes)
-        self._called = called
+    called = ""
 
     def write(self, data: Any, /) -> int:
-        with naming(self._called):
+        with naming(self.called):
             return super().write(data)
 
 
-def named_file(descriptor: int, called: str, *, closes: bool = True) -> BinaryIO:
-    """Return the file of a descriptor, which it `closes`, to be written to; its errors name what it is `called`."""
-    return io.BufferedWriter(_NamedFile(descriptor, called, closes=closes))
+def named_file(file: Path | int, called: str) -> BinaryIO:
+    """Return a file to write to, whose errors name what it is `called`.
+
+    A path must not exist yet. A descriptor stays open when the file is closed.
+    """
+    raw = _NamedFile(file, "wb", closefd=False) if isinstance(file, int) else _NamedFile(file, "xb")
+    raw.called = called
+    return io.BufferedWriter(raw)
 
 
 def temporary_name(path: Path) -> Path:
@@ -120,12 +123,12 @@ def hidden_prefix(name: str) -> str:
     return f".{name}"
 
 
-def exclusive(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Path, HeldLock]:
+def exclusive(name: Callable[[], Path], make: Callable[[Path], HeldLock]) -> tuple[Path, HeldLock]:
     """Create something new under an unused name. Return its name and its lock."""
     while True:
         path = name()
         try:
-            held = HeldLock(make(path))
+            held = make(path)
         except (FileExistsError, FileNotFoundError):
             if path.parent.is_dir():  # the name was taken, or what was made was cleared away before it was locked
                 continue
@@ -136,13 +139,13 @@ def exclusive(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Pa
         held.close()
 
 
-def new_file(path: Path) -> int:
-    """Return the descriptor of a file that was not there, to be written to."""
-    return os.open(path, _NEW, 0o666)
+def new_file(path: Path) -> HeldLock:
+    """Create a file to be written to, which must not exist."""
+    return HeldLock(path, "xb")
 
 
-def new_folder(path: Path) -> int:
-    """Make a directory. Return the descriptor of the file in it whose lock shows that its writer lives."""
+def new_folder(path: Path) -> HeldLock:
+    """Make a directory. Return the file in it whose lock shows that its writer lives."""
     path.mkdir()
     return new_file(path / LOCK)
 
@@ -174,18 +177,16 @@ def remove_stale(path: Path) -> None:
     """Remove a file or folder under a temporary name, unless its writer is still there."""
     folder = path.is_dir() and not path.is_symlink()
     try:
-        descriptor = os.open(path / LOCK if folder else path, _OLD)
+        held = HeldLock(path / LOCK if folder else path, "rb+", opener=with_flags(_OLD))
     except FileNotFoundError:
         if folder:  # its writer was stopped before the lock was there, or will make another
             _remove_without_lock(path)
         return
     except OSError:  # not ours to touch
         return
-    try:
-        if lock(descriptor):
+    with held:
+        if lock(held.fileno()):
             shutil.rmtree(path, ignore_errors=True) if folder else path.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_without_lock(folder: Path) -> None:
@@ -202,12 +203,9 @@ def _remove_without_lock(folder: Path) -> None:
 
 def settle(directory: Path) -> None:
     """Sync the names in a directory to disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        with naming(directory):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    opened = OwnedDirectory(directory)
+    with naming(directory):
+        os.fsync(opened.descriptor)
 
 
 def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
@@ -216,9 +214,8 @@ def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
     The directory is created; without `parents` only if its parent exists.
     """
     directory.mkdir(parents=parents, exist_ok=True)
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | HERE, 0o666)
-    held = HeldLock(descriptor)
-    got = lock(descriptor)
+    held = HeldLock(directory / LOCK, "rb+", opener=with_flags(os.O_RDWR | os.O_CREAT | HERE))
+    got = lock(held.fileno())
     if not got:
         held.close()
     if got is None:
@@ -228,11 +225,8 @@ def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
 
 def await_writer(directory: Path) -> None:
     """Wait until no process writes to a directory. Raise FileNotFoundError if none ever has."""
-    descriptor = os.open(directory / LOCK, os.O_RDONLY | HERE)
-    try:
-        lock(descriptor, wait=True, shared=True)
-    finally:
-        os.close(descriptor)
+    with HeldLock(directory / LOCK, opener=with_flags(os.O_RDONLY | HERE)) as held:
+        lock(held.fileno(), wait=True, shared=True)
 
 
 def write_page(path: Path, content: dict[str, Any]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 
+from headrace.core.owned_file import OwnedFile
 from headrace.errors import StorageError
 
 try:
@@ -35,8 +35,8 @@ def unlock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-class HeldLock(io.FileIO):
-    """The descriptor of a file that is locked. The lock ends with `release`, or when nothing refers to this any more.
+class HeldLock(OwnedFile):
+    """An open file that is locked. The lock ends with `release`, or when nothing refers to this any more.
 
     `close` leaves the lock to processes that were forked meanwhile.
     """
@@ -46,6 +46,3 @@ class HeldLock(io.FileIO):
         if not self.closed:
             unlock(self.fileno())
         self.close()
-
-    def __del__(self) -> None:
-        self.close()  # without the warning that the base class would give

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from headrace.core.owned_file import with_flags
 from headrace.errors import StorageError
 from headrace.storage.files import (
     HERE,
@@ -30,7 +31,7 @@ from headrace.storage.files import (
     temporary_name,
     write_page,
 )
-from headrace.storage.locks import lock
+from headrace.storage.locks import HeldLock, lock
 
 SWAP = ".hrswap"
 LIST = "files.json"
@@ -110,7 +111,7 @@ def finish_swap(swap: Path) -> None:
     """Move the files of a swap to their final names, once its writer is done with it or gone."""
     while swap.is_dir():
         try:
-            descriptor = os.open(swap / LOCK, os.O_RDWR | HERE)
+            held = HeldLock(swap / LOCK, "rb+", opener=with_flags(os.O_RDWR | HERE))
         except FileNotFoundError:
             if not swap.is_dir():
                 return
@@ -120,12 +121,10 @@ def finish_swap(swap: Path) -> None:
                 f"files of {swap.parent} were being replaced when their writer was stopped, and this process may not "
                 f"finish that ({error.strerror}): read them once as a user with write access"
             ) from error
-        try:
-            lock(descriptor, wait=True)
-            if _is_same_file(swap / LOCK, descriptor):  # else another has finished it meanwhile
+        with held:
+            lock(held.fileno(), wait=True)
+            if _is_same_file(swap / LOCK, held.fileno()):  # else another has finished it meanwhile
                 _finish(swap)
-        finally:
-            os.close(descriptor)
 
 
 def _is_same_file(path: Path, descriptor: int) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.core.owned_file import OwnedFile
 from headrace.core.paths import local_path as local_path  # noqa: PLC0414 - readers import it from here
 from headrace.options import Options
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
@@ -95,20 +96,19 @@ class File(Protocol):
 class LocalFile:
     """A file on this machine."""
 
-    def __init__(self, path: str, descriptor: int | None = None) -> None:
-        self._descriptor: int | None = None
-        self.shared_memory: _native.MappedFile | None = None
-        """The file as memory, for all that read it `again`; its owner is the one that called `share_memory`."""
-        self._owns_memory = False
-        if descriptor is None:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        self._descriptor = descriptor
-        found = os.fstat(self._descriptor)
+    _file: OwnedFile | None = None
+    _owns_memory = False
+    shared_memory: _native.MappedFile | None = None
+    """The file as memory, for all that read it `again`; its owner is the one that called `share_memory`."""
+
+    def __init__(self, path: str, file: OwnedFile | None = None) -> None:
+        self._file = OwnedFile(path) if file is None else file
+        found = os.fstat(self._open())
         self.size: int | None = found.st_size
         self.path = path
         self.signature = signature(found)
         if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            os.posix_fadvise(self._open(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def read_into(self, out: Bytes, offset: int) -> int:
         done = 0
@@ -157,19 +157,19 @@ class LocalFile:
             raise wrong if wrong.errno != errno.EIO else OSError("the file was changed while it was being read")
         return file
 
-    def duplicate(self) -> int:
-        """Another descriptor of the file, as long as it is open."""
-        return os.dup(self._open())
+    def duplicate(self) -> OwnedFile:
+        """Open the file once more by its descriptor; raises ValueError if it is closed."""
+        descriptor = self._open()
+        return OwnedFile(self.path, opener=lambda *_: os.dup(descriptor))
 
     def _open(self) -> int:
-        if self._descriptor is None:
+        if self._file is None:
             raise ValueError("the file is closed")
-        return self._descriptor
+        return self._file.fileno()
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        if self._file is not None:
+            self._file.close()
         if self._owns_memory and self.shared_memory is not None:
             self.shared_memory.close_file()  # rows that refer to it keep the memory, not the file
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 
 from headrace.columns import Indices, box_text, kind_of
 from headrace.columns.block import Block, Ids, source_ids
+from headrace.core.owned_file import OwnedFile
 from headrace.execute.context import Context
 from headrace.formats.shared.files import as_path, local_path
 from headrace.formats.shared.format import Format
@@ -96,11 +96,8 @@ def read_small(paths: Iterable[str]) -> SmallContents | None:
             found = None if path is None else small_stat(path)
             if path is None or found is None:
                 return None
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            try:
-                data = os.read(descriptor, found.st_size + 1)
-            finally:
-                os.close(descriptor)
+            with OwnedFile(path) as file:
+                data = file.read(found.st_size + 1)
             if len(data) != found.st_size:  # the file is being written, or the read was short
                 return None
             parts.append(data)
