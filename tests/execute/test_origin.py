@@ -1,6 +1,7 @@
 """The error of a user's function names the record of the file that its row was made of."""
 
 import pickle
+import threading
 import time
 
 import numpy as np
@@ -185,3 +186,18 @@ def test_a_file_that_is_gone_leaves_the_error_as_it_was(files, monkeypatch):
     with pytest.raises(hr.ElementError, match=f"no 10{BAD}") as raised:
         next(it)
     assert raised.value.provenance is None
+
+
+def test_an_interrupt_before_the_record_is_read_again_leaves_no_pass_open(files, monkeypatch):
+    class Interrupted(threading.Timer):
+        def start(self):
+            started.append(self)  # as the interpreter keeps threads that are being started
+            raise KeyboardInterrupt
+
+    started = []
+    monkeypatch.setattr(threading, "Timer", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(hr.ElementError):
+            list(PIPELINES["in order"](files))
+        time.sleep(60)  # until the interrupt, which comes after the error was looked at
+    assert [timer.function.__self__.cancelled for timer in started] == [True]

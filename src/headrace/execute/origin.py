@@ -71,12 +71,12 @@ class Origin:
             return prepare(node)
 
         run = Pass(careful, options=options, sizes=sizes)
-        run.origins = {}
-        context = run.context(self._prepared, path=self._path, level=self._level, with_ids=True)
         timer = threading.Timer(MAX_SECONDS_PER_ROW, run.cancel)
         timer.daemon = True
-        timer.start()
         try:
+            timer.start()  # threads that an interrupt kept from starting are never forgotten, nor is the pass
+            run.origins = {}
+            context = run.context(self._prepared, path=self._path, level=self._level, with_ids=True)
             row: Any = context.open(node, self._marks(node)).pull(1)
             if not isinstance(row, Block) or row.ids is None:
                 return None
