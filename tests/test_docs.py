@@ -14,7 +14,9 @@ import headrace as hr
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 FOLDERS = ("get-started", "tutorials", "how-to", "coming-from")
-PAGES = [DOCS / f"{name}.md" for name in ("concepts", "faq", "images", "index", "performance", "shards", "tables")]
+PAGES = [
+    DOCS / f"{name}.md" for name in ("concepts", "device", "faq", "images", "index", "performance", "shards", "tables")
+]
 PAGES += sorted(path for folder in FOLDERS for path in (DOCS / folder).glob("*.md"))
 MIN_HOW_TO_PAGES = 25
 

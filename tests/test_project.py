@@ -11,9 +11,9 @@ from headrace.plan.node import Node
 
 SOURCE = Path(hr.__file__).parent
 DIRECTION = (
-    "errors", "core", "options", "names", "plan", "identity", "columns", "trace", "execute", "storage", "remote",
-    "indexed", "ops", "distribute", "formats", "io", "feature_column", "preprocessing", "text", "image", "sources",
-    "optimize", "physical", "observe", "iterator", "cluster", "reference", "sinks", "adapters", "checkpoint",
+    "errors", "core", "options", "names", "plan", "identity", "columns", "trace", "device", "execute", "storage",
+    "remote", "indexed", "ops", "distribute", "formats", "io", "feature_column", "preprocessing", "text", "image",
+    "sources", "optimize", "physical", "observe", "iterator", "cluster", "reference", "sinks", "adapters", "checkpoint",
     "extend", "tfds", "dataset", "catalogue", "datasets", "testing", "headrace", "selftest", "cli", "__main__",
 )  # fmt: skip
 """Packages, lowest first. Each imports only those before it, in functions too; types may come from anywhere."""

@@ -25,6 +25,7 @@ from headrace.ops.cache import cache
 from headrace.ops.choose import choose_from_datasets, sample_from_datasets
 from headrace.ops.chunk import chunk
 from headrace.ops.concatenate import concatenate
+from headrace.ops.device_map import check_follows_device
 from headrace.ops.enumerate import enumerate
 from headrace.ops.filter import filter
 from headrace.ops.flat_map import flat_map
@@ -278,6 +279,7 @@ class Dataset(Generic[Element], metaclass=KnownNames):
             raise TypeError(
                 f"make a Dataset with from_tensor_slices, from_generator or another source, not of {node!r}"
             )
+        check_follows_device(node)
         self._node = node
         self._epochs = Epochs()
 

@@ -56,6 +56,8 @@ class Options:
       prepared, before those that HEADRACE_MIRRORS names.
     - `max_record_bytes`: a record of a compressed or remote file that has more is an error, before more memory is taken
       (256 MiB); at least 64 MiB.
+    - `device_memory`: about how many bytes of a device's memory each map with `device=` may take while it runs (1 GiB):
+      it bounds how many rows run at a time.
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
     They are given here or set afterwards, as in tf.data; `with_options` copies them.
@@ -76,6 +78,7 @@ class Options:
         remote_cache_bytes: Largest size of that folder in bytes. Default: 10 GiB.
         remote_cache_valid: Seconds for which a cached file is used without asking the store. Default: 0.
         catalogue_mirrors: Folders and URLs where `hr.load` looks for prepared datasets.
+        device_memory: Bytes of a device's memory for a map with `device=`. Default: 1 GiB.
         max_record_bytes: Largest record of a compressed or remote file, in bytes. Default: 256 MiB.
 
     >>> options = hr.Options(on_error="skip")
@@ -102,6 +105,7 @@ class Options:
     remote_cache_valid: float | None = None
     catalogue_mirrors: Sequence[str] | None = field(default=None, repr=False)
     max_record_bytes: int | None = None
+    device_memory: int | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__dict__.get("_fixed"):

@@ -111,6 +111,8 @@ class Adapted(PassThrough):
     target: Target = field(kw_only=True, repr=False)
 
     indexable = False
+    follows_device = True
+    accepts_device = True
 
     @property
     def operation(self) -> str:
@@ -175,10 +177,11 @@ class Feed:
     `state_dict()` is the position of the newest pass: what the trainer has received, regardless of staged elements.
     """
 
-    def __init__(self, dataset: Dataset, part: tuple[int, int] | None = None) -> None:
+    def __init__(self, dataset: Dataset, part: tuple[int, int] | None = None, *, plan: Node | None = None) -> None:
         self._dataset = dataset
         self._site = user_site()
-        self._node: Node = dataset._node
+        self._plan: Node = dataset._node if plan is None else plan
+        self._node: Node = self._plan
         self._take_share(part)
         self._newest: Iterator | None = None
         self._resume: dict[str, Any] | None = None
@@ -188,14 +191,14 @@ class Feed:
 
         A state then holds where all of them stand: that of one process is valid for all, in any number.
         """
-        node = self._dataset._node
+        node = self._plan
         if part is None or part[0] == 1 or states.process_of(node) is not None:
             return
         states.require_seeds(node, "several processes share this dataset")
         self._deal(*part)
 
     def _deal(self, readers: int, index: int) -> None:
-        self._node = Distribute(self._dataset._node, index, readers, None, "drop", site=self._site)
+        self._node = Distribute(self._plan, index, readers, None, "drop", site=self._site)
 
     def make_target(self) -> Target:
         """Return the target of one pass."""

@@ -13,6 +13,7 @@ from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
 from headrace.execute.stages.starvation import Meter
+from headrace.plan.capabilities import device_of_rows
 from headrace.plan.structure import Structure, flatten
 from headrace.plan.widening import warn_of_float64
 
@@ -51,6 +52,11 @@ def to_jax(
     [(4,), (2,)]
     """
     warn_of_float64(self._node, "to_jax")
+    if (device_of_rows(self._node) or "").startswith("cuda"):
+        raise ValueError(
+            f'to_jax: the plan has a map on "{device_of_rows(self._node)}", by PyTorch: give the map device="cpu", or '
+            "leave device= out"
+        )
     jax = framework("jax", "to_jax")
     if device is not None and sharding is not None:
         raise ValueError("to_jax takes a device or a sharding, not both")

@@ -6,16 +6,21 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.adapters.accelerate import Prepared
 from headrace.adapters.feed import Feed, Target, worker_part
+from headrace.adapters.on_device import ChannelsFirst, DeviceTensors
 from headrace.adapters.plain_loader import check_loader
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.adapters.torch_feed import TorchFeed
 from headrace.core.frameworks import framework
+from headrace.device.machine import check_device
 from headrace.errors import StateError
 from headrace.iterator import Epochs
+from headrace.ops.device_map import placed
+from headrace.ops.shared.arguments import one_of
+from headrace.plan.capabilities import device_of_rows
 from headrace.plan.node import Node
 from headrace.plan.widening import warn_of_float64
 
@@ -40,6 +45,7 @@ def to_torch(
     prefetch: int | None = None,
     non_blocking: bool = True,
     shard: bool | tuple[int, int] = True,
+    layout: Literal["NHWC", "NCHW"] = "NHWC",
 ) -> TorchFeed:
     """Return the elements as PyTorch tensors: an iterable that is also an `IterableDataset`.
 
@@ -74,6 +80,8 @@ def to_torch(
         prefetch: Number of elements to prepare ahead. Default: 2 on an accelerator, 0 on the CPU.
         non_blocking: Whether copies to the device overlap with computation.
         shard: True divides the elements among the processes of the framework; (count, index) chooses a share.
+        layout: "NCHW" gives batches of images as (batch, channels, height, width), without a copy: in PyTorch's memory
+            format channels_last. Images are what has four axes, of which the last has 1, 3 or 4 values.
 
     >>> ds = hr.Dataset.from_tensor_slices((np.zeros((5, 2), np.float32), [1, 2, 3, 4, 5])).shuffle(5, seed=1).batch(2)
     >>> for images, labels in ds.to_torch():
@@ -89,12 +97,14 @@ def to_torch(
     check_devices(torch, devices)
     if not dtypes:
         warn_of_float64(self._node, "to_torch")
-    options = Placement(tuple(devices), Casts(dtypes or {}), pin_memory, prefetch, non_blocking)
+    one_of("layout", layout, Literal["NHWC", "NCHW"])
+    there = _device_of_maps(self._node, devices, given=device is not None)
+    options = Placement(tuple(devices), Casts(dtypes or {}), pin_memory, prefetch, non_blocking, layout, there)
     counters = torch.zeros(MAX_WORKERS, dtype=torch.int64).share_memory_()
     part = _rank(torch) if shard is True else shard or None
     feed: TorchFeed = _feed_class()(self, options, part, counters)
     feed._auto_shard = shard is True
-    feed._may_move = device is None
+    feed._may_move = device is None and there is None
     return feed
 
 
@@ -110,6 +120,24 @@ def check_devices(torch: Any, devices: Sequence[Any]) -> None:
             )
         if device.type == "mps" and not torch.backends.mps.is_available():
             raise ValueError(f'to_torch(device="{device}"): PyTorch {torch.__version__} has no MPS device here')
+
+
+def _device_of_maps(node: Node, devices: Sequence[Any], *, given: bool) -> str | None:
+    """Return the device of the plan's maps with `device=`, if it has any: elements stay there."""
+    there = device_of_rows(node)
+    if there is None:
+        return None
+    if len(devices) > 1:
+        raise ValueError(f"to_torch: a plan with a map on a device gives elements on one device, not on {len(devices)}")
+    if there == "auto":
+        return check_device(devices[0])
+    wanted = str(devices[0])
+    if given and wanted != there and (wanted, there) not in (("cuda:0", "cuda"), ("cuda", "cuda:0")):
+        raise ValueError(
+            f'to_torch(device="{wanted}"): the plan has a map on "{there}", where its elements stay: give both the '
+            'same device, or the map device="auto"'
+        )
+    return there
 
 
 def _several(device: Any) -> bool:
@@ -133,10 +161,18 @@ class Placement:
     pin_memory: bool | None
     prefetch: int | None
     non_blocking: bool
+    layout: str = "NHWC"
+    on_device: str | None = None
+    """The device of the plan's maps, if it has any."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether elements are on a GPU."""
+        return self.devices[0].type == "cuda" or (self.on_device or "").startswith("cuda")
 
     def locks(self) -> Any:
         """Return what keeps arrays page-locked from one pass to the next."""
-        if any(device.type != "cuda" for device in self.devices):
+        if self.on_device is not None or any(device.type != "cuda" for device in self.devices):
             return None
         from headrace.adapters.cuda import page_locks
 
@@ -144,6 +180,12 @@ class Placement:
 
     def target(self, locked: Any) -> Target:
         """Return the target of one pass."""
+        made = self._target(locked)
+        return ChannelsFirst(made) if self.layout == "NCHW" else made
+
+    def _target(self, locked: Any) -> Target:
+        if self.on_device is not None:
+            return DeviceTensors(self.on_device, self.casts, self.prefetch)
         kinds = {device.type for device in self.devices}
         if kinds == {"cuda"}:
             from headrace.adapters.cuda import Staging
@@ -172,7 +214,8 @@ def _feed_class() -> type[Any]:
         _may_move = False
 
         def __init__(self, dataset: Dataset, options: Placement, part: tuple[int, int] | None, counters: Any) -> None:
-            super().__init__(dataset, part)
+            there = options.on_device
+            super().__init__(dataset, part, plan=None if there is None else placed(dataset._node, there))
             self._options = options
             self._part = part
             self._counters = counters
@@ -191,7 +234,7 @@ def _feed_class() -> type[Any]:
                 self._options = replace(self._options, devices=(device,))
 
         def make_target(self) -> Target:
-            if get_worker_info() is not None and self._options.devices[0].type == "cuda":
+            if get_worker_info() is not None and self._options.on_gpu:
                 raise RuntimeError(
                     "a worker of a DataLoader cannot give out CUDA tensors: iterate over to_torch(device=…) itself, or "
                     "leave the device out and have the DataLoader pin_memory"

@@ -170,6 +170,8 @@ def _process_group(placed: MeshShare) -> ProcessGroup:
 class Distribute(Node):
     """Keep one process's part of every `world_size` × `batch_size` rows. A state may be restored under other sizes."""
 
+    follows_device = True
+
     input: Node
     rank: int = field(metadata=TUNING)
     world_size: int = field(metadata=TUNING)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from headrace.plan.capabilities import CallsOnRow, HasRemedy, provides
 from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
 from headrace.plan.node import Ahead, Node, draws_numbers
+
+
+class Reports(Protocol):
+    """Counters that only some stages have."""
+
+    def report(self) -> dict[str, Any]:
+        """Return them by name."""
+
+
+R = TypeVar("R", bound=Reports)
 
 
 class Counters:
@@ -50,6 +60,7 @@ class Stage:
         self._live: set[Counters] = set()
         self._work = 0
         self._filled = [0, 0]
+        self._extras: dict[str, Reports] = {}
         self._lock = threading.RLock()
 
     def input(self, slot: int, node: Node) -> Stage:
@@ -99,6 +110,11 @@ class Stage:
             self._filled[0] += used
             self._filled[1] += room
 
+    def extra(self, name: str, make: Callable[[], R]) -> R:
+        """Return the stage's own counters of this name, which all its streams share and `stats()` shows."""
+        with self._lock:
+            return self._extras.setdefault(name, make())  # type: ignore[return-value]
+
     def _total(self) -> Counters:
         total = Counters()
         with self._lock:
@@ -135,6 +151,7 @@ class Stage:
             "site": self.site,
             "python": self.python,
             "threaded": self.threaded,
+            **{name: extra.report() for name, extra in list(self._extras.items())},
             **({"fill": self._filled[0] / self._filled[1]} if self._filled[1] else {}),
         }
 
@@ -176,6 +193,10 @@ class Stats(dict[str, Any]):
             seen[label] = number = seen.get(label, 0) + 1
             called = label if number == 1 else f"{label}#{number}"
             found |= {f"{called}/{name}": float(v) for name, v in stage.items() if isinstance(v, int | float)}
+            for group, own in stage.items():
+                if isinstance(own, dict):
+                    numbers = {name: float(v) for name, v in own.items() if isinstance(v, int | float)}
+                    found |= {f"{called}/{group}/{name}": v for name, v in numbers.items()}
         return {prefix + name: value for name, value in found.items()}
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ Each function works on one image, a batch and a block by one kernel. It knows tr
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.image import on_device as _forms  # noqa: F401 - registers them
 from headrace.image.boxes import crop_and_resize
 from headrace.image.colour import (
     adjust_brightness,

@@ -28,10 +28,10 @@ def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = F
     if wanted.kind == "f":
         if have.kind == "f":
             return values.astype(wanted)
-        within = _scaling_dtype(wanted, have)
+        within = scaling_dtype(wanted, have)
         return np.asarray(values.astype(within) * np.array(1.0 / np.iinfo(have).max, within)).astype(wanted, copy=False)
     if have.kind == "f":
-        values = values.astype(_scaling_dtype(have, wanted), copy=False)
+        values = values.astype(scaling_dtype(have, wanted), copy=False)
         have = values.dtype
         top = np.iinfo(wanted)
         scaled = values * np.array(top.max + 0.5, have)
@@ -39,7 +39,7 @@ def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = F
     return _between_integers(values, wanted, saturate=saturate)
 
 
-def _scaling_dtype(floats: np.dtype[Any], integers: np.dtype[Any]) -> np.dtype[Any]:
+def scaling_dtype(floats: np.dtype[Any], integers: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which floats are scaled to or from integers."""
     fits = np.iinfo(integers).max <= float(np.finfo(floats).max)
     return floats if fits else np.dtype(np.float32)

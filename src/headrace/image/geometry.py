@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,8 @@ def transpose(image: Any) -> Any:
     """
 
 
-def _central_cuts(shapes: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
+def central_cuts(shapes: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
+    """Return the crops of the middle: this part of height and width."""
     if not 0.0 < fraction <= 1.0:
         raise ValueError(f"central_fraction must be above 0 and at most 1, not {fraction}")
     sides = shapes[:, :2].astype(np.float64)
@@ -124,13 +125,13 @@ def _central_cuts(shapes: NDArray[np.int64], fraction: float) -> NDArray[np.int6
 
 def _central_shape(shape: Shape, dtype: Any, central_fraction: float) -> tuple[Shape, Any]:
     def side(size: int | None) -> int | None:
-        return None if size is None else int(_central_cuts(np.array([[size, size, 1]]), central_fraction)[0, 2])
+        return None if size is None else int(central_cuts(np.array([[size, size, 1]]), central_fraction)[0, 2])
 
     return (side(shape[0]), side(shape[1]), shape[2]), dtype
 
 
 @image_operation(
-    lambda images, central_fraction: cut_images(images, _central_cuts(images.shapes, central_fraction)), _central_shape
+    lambda images, central_fraction: cut_images(images, central_cuts(images.shapes, central_fraction)), _central_shape
 )
 def central_crop(image: Any, central_fraction: float) -> Any:
     """Return the middle of the image: this part of its height and of its width.
@@ -144,7 +145,15 @@ def central_crop(image: Any, central_fraction: float) -> Any:
     """
 
 
-def cuts_at(images: Images, tops: Any, lefts: Any, height: Any, width: Any) -> NDArray[np.int64]:
+class Sized(Protocol):
+    """Images, wherever they are, as far as their sizes matter."""
+
+    shapes: NDArray[np.int64]
+
+    def __len__(self) -> int: ...
+
+
+def cuts_at(images: Sized, tops: Any, lefts: Any, height: Any, width: Any) -> NDArray[np.int64]:
     """Return crops of one size from these corners on. Raise if one is outside of its image."""
     cuts = np.zeros((len(images), 5), np.int64)
     cuts[:, 0], cuts[:, 1], cuts[:, 2], cuts[:, 3] = tops, lefts, height, width
@@ -184,13 +193,21 @@ def crop_to_bounding_box(
     """
 
 
-def _frame_rows(images: Images, offset_height: Any, offset_width: Any, target_height: int, target_width: int) -> Column:
+def corners_within(
+    images: Sized, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+) -> NDArray[np.int64]:
+    """Return where images begin within a frame of this size. Raise if one does not fit into it."""
     corners = np.empty((len(images), 2), np.int64)
     corners[:, 0] = each_row(offset_height, len(images), np.int64)
     corners[:, 1] = each_row(offset_width, len(images), np.int64)
     wanted = np.array([target_height, target_width])
     if (corners < 0).any() or (corners + images.shapes[:, :2] > wanted).any():
         raise ValueError(f"an image with its offset does not fit into {target_height} × {target_width} pixels")
+    return corners
+
+
+def _frame_rows(images: Images, offset_height: Any, offset_width: Any, target_height: int, target_width: int) -> Column:
+    corners = corners_within(images, offset_height, offset_width, target_height, target_width)
     return place_images(images, corners, target_height, target_width)
 
 

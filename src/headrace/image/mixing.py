@@ -52,16 +52,17 @@ def _one_hot(labels: NDArray[Any], classes: int | None) -> NDArray[np.float32]:
     return np.asarray(labels, np.float32)
 
 
-def _check(images: NDArray[Any], labels: NDArray[Any]) -> None:
-    if images.ndim != 4 or len(labels) != len(images):
+def check_batch(images: tuple[int, ...], labels: tuple[int, ...]) -> None:
+    """Raise if arrays of these shapes are no batch of images and as many labels."""
+    if len(images) != 4 or labels[:1] != images[:1]:
         raise ValueError(
-            f"a batch of images and as many labels are mixed, not shapes {images.shape} and {labels.shape}: batch first"
+            f"a batch of images and as many labels are mixed, not shapes {images} and {labels}: batch first"
         )
 
 
 def _mixup(images: Any, labels: Any, draw: Any, alpha: float, num_classes: int | None) -> tuple[Any, Any]:
     images, labels = np.asarray(images), np.asarray(labels)
-    _check(images, labels)
+    check_batch(images.shape, labels.shape)
     share = np.float32(beta_of_uniform(float(draw), alpha))
     rest = np.float32(1) - share
     pixels = images if images.dtype == np.float32 else images.astype(np.float32)
@@ -69,15 +70,20 @@ def _mixup(images: Any, labels: Any, draw: Any, alpha: float, num_classes: int |
     return pixels * share + np.roll(pixels, 1, 0) * rest, kinds * share + np.roll(kinds, 1, 0) * rest
 
 
-def _cutmix(images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> tuple[Any, Any]:
-    images, labels = np.asarray(images), np.asarray(labels)
-    _check(images, labels)
-    height, width = images.shape[1:3]
+def cutmix_box(draws: Any, height: int, width: int, alpha: float) -> tuple[int, int, int, int]:
+    """Return top, left, bottom and right of the box that three numbers from 0 to 1 determine."""
     side = 0.5 * math.sqrt(1 - beta_of_uniform(float(draws[0]), alpha))
     middle_y, middle_x = int(draws[1] * height), int(draws[2] * width)
     half_y, half_x = int(side * height), int(side * width)
     top, left = max(0, middle_y - half_y), max(0, middle_x - half_x)
-    bottom, right = min(height, middle_y + half_y), min(width, middle_x + half_x)
+    return top, left, min(height, middle_y + half_y), min(width, middle_x + half_x)
+
+
+def _cutmix(images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> tuple[Any, Any]:
+    images, labels = np.asarray(images), np.asarray(labels)
+    check_batch(images.shape, labels.shape)
+    height, width = images.shape[1:3]
+    top, left, bottom, right = cutmix_box(draws, height, width, alpha)
     mixed = images.copy()
     mixed[:, top:bottom, left:right] = np.roll(images, 1, 0)[:, top:bottom, left:right]
     kept = np.float32(1 - (bottom - top) * (right - left) / (height * width))

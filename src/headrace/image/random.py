@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Column
 from headrace.image.colour import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation
-from headrace.image.geometry import cut_images, cuts_at, flip_if
+from headrace.image.geometry import Sized, cut_images, cuts_at, flip_if
 from headrace.image.images import Images
 from headrace.image.operation import drawn, each_row, image_operation
 from headrace.image.resize import resize_images, two_sizes
@@ -47,7 +47,8 @@ def random_flip_up_down(image: Any, rng: Any, p: float = 0.5) -> Any:
     return flip_if(image, rng.random() < p, upside_down=True)
 
 
-def _crop_rows(images: Images, size: Any, draws: Any) -> Column:
+def drawn_cuts(images: Sized, size: Any, draws: Any) -> NDArray[np.int64]:
+    """Return the crop of each image that two numbers from 0 to 1 determine."""
     height, width = two_sizes(size[:2])
     if len(size) == 3 and (images.shapes[:, 2] != size[2]).any():
         raise ValueError(f"an image of {images.shapes[0, 2]} channels has no crop of {size[2]}")
@@ -57,7 +58,11 @@ def _crop_rows(images: Images, size: Any, draws: Any) -> Column:
         sides = " × ".join(map(str, images.shapes[row, :2].tolist()))
         raise ValueError(f"an image of {sides} has no crop of {height} × {width}")
     corners = (each_row(draws, len(images)) * spare).astype(np.int64)
-    return cut_images(images, cuts_at(images, corners[:, 0], corners[:, 1], height, width))
+    return cuts_at(images, corners[:, 0], corners[:, 1], height, width)
+
+
+def _crop_rows(images: Images, size: Any, draws: Any) -> Column:
+    return cut_images(images, drawn_cuts(images, size, draws))
 
 
 @image_operation(_crop_rows, lambda shape, dtype, size, **_: ((*two_sizes(size[:2]), shape[2]), dtype), each=("draws",))
@@ -83,13 +88,18 @@ def random_crop(image: Any, size: Any, rng: Any) -> Any:
 MAX_CROP_TRIES = 10
 
 
-def _resized_crop_rows(
-    images: Images, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool
-) -> Column:
-    numbers = each_row(draws, len(images))
+def drawn_windows(images: Sized, numbers: NDArray[np.float64], scale: Any, ratio: Any) -> NDArray[np.int64]:
+    """Return the window of each image that numbers from 0 to 1 determine."""
     cuts = np.zeros((len(images), 5), np.int64)
     for i, (height, width, _) in enumerate(images.shapes.tolist()):
         cuts[i, :4] = _window(height, width, numbers[i], scale, ratio)
+    return cuts
+
+
+def _resized_crop_rows(
+    images: Images, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool
+) -> Column:
+    cuts = drawn_windows(images, each_row(draws, len(images)), scale, ratio)
     wanted = np.broadcast_to(np.array(two_sizes(size)), (len(images), 2))
     return resize_images(Images.of_column(cut_images(images, cuts)), wanted, method, antialias)
 

@@ -129,15 +129,23 @@ def resize(
     """
 
 
-def _pad_rows(images: Images, target_height: int, target_width: int, method: str, antialias: bool) -> Column:
+def sizes_with_pad(
+    shapes: NDArray[np.int64], target_height: int, target_width: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the size at which each image fits into a frame, and the corner at which it begins there."""
     wanted = np.array(two_sizes((target_height, target_width)))
-    sides = images.shapes[:, :2]
+    sides = shapes[:, :2]
     ratios = (sides.astype(np.float32) / wanted.astype(np.float32)).max(1, keepdims=True)
     sizes = np.maximum(np.floor(sides.astype(np.float32) / ratios), 1).astype(np.int64)
-    resized = Images.of_column(resize_images(images, sizes, method, antialias))
     margins = np.maximum(np.floor((wanted.astype(np.float32) - sides.astype(np.float32) / ratios) / 2), 0).astype(
         np.int64
     )
+    return sizes, margins
+
+
+def _pad_rows(images: Images, target_height: int, target_width: int, method: str, antialias: bool) -> Column:
+    sizes, margins = sizes_with_pad(images.shapes, target_height, target_width)
+    resized = Images.of_column(resize_images(images, sizes, method, antialias))
     return place_images(resized, margins, target_height, target_width)
 
 

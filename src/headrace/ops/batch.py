@@ -74,6 +74,7 @@ class Batch(Batching):
     """Stack rows, which must have one shape."""
 
     stacks_objects = True
+    follows_device = True
 
     @property
     def spec(self) -> Spec:

@@ -52,6 +52,7 @@ class Enumerate(Node):
     start: int = 0
 
     one_to_one = True
+    follows_device = True
 
     @property
     def spec(self) -> Spec:

@@ -51,6 +51,7 @@ class IgnoreErrors(UnchangedRows):
     log_warning: bool = field(default=False, metadata=TUNING)
 
     divides = Divides.RUNS
+    follows_device = True
 
     @property
     def operation(self) -> str:

@@ -14,6 +14,7 @@ from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stages.unordered import Unordered
 from headrace.execute.stream import Stream
+from headrace.ops.device_map import device_map, device_of
 from headrace.ops.shared.arguments import Mode, execution, function, width
 from headrace.ops.shared.calls import MappingCalls, call_on_rows, check_promise, fetch_call, make_rows, open_calls
 from headrace.ops.shared.keywords import explain_keywords
@@ -41,6 +42,8 @@ def map(
     *,
     mode: Mode = "auto",
     output_signature: Any = None,
+    device: Any = None,
+    approximate: bool = False,
 ) -> Dataset[Mapped]:
     """Replace each element by the result of `map_func`. Components of a tuple arrive as separate arguments.
 
@@ -62,6 +65,12 @@ def map(
     shape on another path is called on each (`explain()` says which and why). `mode="eager"` has it called on each in
     any case; `mode="vectorized"` never, last bits may differ, and what cannot be vectorised is an error.
 
+    `device="cuda"` has whole batches run there by PyTorch, in place of each element on the CPU: see docs/device.md.
+    What reads text and bytes, and what is drawn, runs on the CPU as always; pixels may differ within stated bounds. A
+    function that cannot run there is an error. `"cpu"` runs the same on the CPU, `"auto"` on the device of the
+    `to_torch` that follows. Maps that follow run on the same device. If a batch comes after it, elements are batched on
+    the device. Without an adapter the elements are NumPy arrays, copied back.
+
     Args:
         map_func: Function of one element. Components of a tuple arrive as separate arguments.
         num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
@@ -72,6 +81,8 @@ def map(
         mode: How to call the function: "auto", "vectorized" (on blocks), "eager" (on each element) or "process".
         output_signature: Structure, shapes and dtypes of the results. Default: found by tracing or from the first
             element.
+        device: "cuda", "cuda:1", "cpu" or "auto" to run whole batches by PyTorch. Default: NumPy on the CPU.
+        approximate: Whether a GPU may decode JPEGs to somewhat other pixels than the arguments of `decode_jpeg` say.
 
     Returns:
         A new dataset.
@@ -81,6 +92,20 @@ def map(
     """
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("map", map_func, self._node.spec)
+    there = device_of(
+        "map",
+        self._node,
+        device,
+        num_parallel_calls=num_parallel_calls,
+        deterministic=deterministic,
+        synchronous=synchronous,
+        mode=mode,
+        output_signature=output_signature,
+    )
+    if there is not None:
+        return self._then(partial(device_map, approximate=approximate), fn, there, name=name)
+    if approximate:
+        raise ValueError("approximate=True has a meaning only with device=")
     calls = None if synchronous else width(num_parallel_calls)
     chosen = execution(mode, synchronous=bool(synchronous))
     traced = Function(fn, "eager" if chosen == "process" else chosen)

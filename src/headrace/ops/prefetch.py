@@ -14,6 +14,7 @@ from headrace.ops.shared.arguments import integer, one_of
 from headrace.ops.shared.keywords import explain_keywords
 from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.options import AUTOTUNE
+from headrace.plan.capabilities import device_of_rows
 from headrace.plan.marks import At
 from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, Ahead, walk
 
@@ -53,6 +54,10 @@ def prefetch(
     if size < AUTOTUNE:
         raise ValueError(f"buffer_size must be at least 0, or AUTOTUNE, not {size}")
     one_of("mode", mode, Where)
+    if mode == "process" and device_of_rows(self._node) is not None:
+        raise ValueError(
+            'prefetch(mode="process") after a map on a device would copy its results back: have the prefetch before it'
+        )
     kept = next((node for node in walk(self._node) if node.outlives), None) if mode == "process" else None
     if kept is not None:
         raise ValueError(
@@ -72,6 +77,8 @@ class Prefetch(PassThrough):
     added it, and the whole pipeline may be read ahead. `lent`: the consumer no longer needs the columns of rows made in
     a process when it requests the next ones.
     """
+
+    follows_device = True
 
     buffer_size: int | None = field(metadata=FOUND_WHILE_RUNNING)
     mode: str = field(default="thread", metadata=TUNING)

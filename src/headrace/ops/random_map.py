@@ -16,6 +16,7 @@ from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stages.unordered import Unordered
 from headrace.execute.stream import Stream
+from headrace.ops.device_map import DeviceRandomMap, device_of, device_random_map
 from headrace.ops.shared.arguments import Mode, execution, function, integer, width
 from headrace.ops.shared.calls import (
     CallOutcome,
@@ -48,6 +49,8 @@ def random_map(
     mode: Mode = "auto",
     output_signature: Any = None,
     name: str | None = None,
+    device: Any = None,
+    approximate: bool = False,
 ) -> Dataset[Mapped]:
     """Like `map`, with a function that also receives a random generator that belongs to the element.
 
@@ -59,6 +62,9 @@ def random_map(
     As for `map`, a function of plain NumPy code runs on whole blocks of elements, with one kernel call for each draw of
     all of them. `if rng.bernoulli(): ...` is fine: each element takes its own path.
 
+    `device=` is as for `map`: whole batches run on a GPU. The numbers are still drawn on the CPU, so crops, flips and
+    colours are chosen exactly as without it.
+
     Args:
         map_func: Function of one element and, as its last argument, a random generator.
         seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
@@ -68,6 +74,8 @@ def random_map(
         output_signature: Structure, shapes and dtypes of the results. Default: found by tracing or from the first
             element.
         name: Label of the operation in `explain()`, `stats()` and error messages.
+        device: "cuda", "cuda:1", "cpu" or "auto" to run whole batches by PyTorch. Default: NumPy on the CPU.
+        approximate: Whether a GPU may decode JPEGs to somewhat other pixels than the arguments of `decode_jpeg` say.
 
     Returns:
         A new dataset.
@@ -79,10 +87,23 @@ def random_map(
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("random_map", map_func, self._node.spec, and_a="generator")
     made = keys.seed(None if seed is None else integer("seed", seed))
+    place = sum(isinstance(node, RandomMap | DeviceRandomMap) and node.seed == made for node in walk(self._node))
+    there = device_of(
+        "random_map",
+        self._node,
+        device,
+        num_parallel_calls=num_parallel_calls,
+        deterministic=deterministic,
+        mode=mode,
+        output_signature=output_signature,
+    )
+    if there is not None:
+        return self._then(partial(device_random_map, approximate=approximate), fn, made, place, there, name=name)
+    if approximate:
+        raise ValueError("approximate=True has a meaning only with device=")
     chosen = execution(mode)
     traced = Function(fn, "eager" if chosen == "process" else chosen, draws=True)
     traced.check(self._node.spec)
-    place = sum(isinstance(node, RandomMap) and node.seed == made for node in walk(self._node))
     return self._then(
         RandomMap,
         fn,

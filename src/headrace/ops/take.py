@@ -45,6 +45,7 @@ class Take(MovedRows):
     count: int
 
     takes = 1
+    follows_device = True
 
     @property
     def endless(self) -> bool:

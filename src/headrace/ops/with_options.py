@@ -79,6 +79,8 @@ def for_pass(plan: Node) -> Node:
 class WithOptions(PassThrough):
     """The input itself; the executor looks for the options."""
 
+    follows_device = True
+
     options: Options = field(metadata=TUNING)
 
     @property

@@ -11,6 +11,7 @@ from headrace.formats.shared.records import Records
 from headrace.formats.tables.rows import TableRows
 from headrace.indexed.numbered import Numbered
 from headrace.ops.cache import Cache
+from headrace.ops.device_map import FromDevice
 from headrace.ops.filter import Filter
 from headrace.ops.map import Map
 from headrace.ops.random_map import RandomMap
@@ -25,6 +26,7 @@ from headrace.physical.row_cuts import opens_anywhere
 from headrace.physical.scan import ParallelScan, without_threads
 from headrace.physical.strands import Strand
 from headrace.plan.access import is_brief
+from headrace.plan.capabilities import AcceptsDevice, device_of_rows, provides
 from headrace.plan.node import Ahead, Node, walk
 from headrace.plan.prepared import Prepared
 from headrace.sources.parts import Parts
@@ -60,7 +62,7 @@ class NestedPlans:
 
 def lower_pass(plan: Node, threads: int, choices: list[Choice] | None = None) -> Node:
     """Return the physical plan of one pass over a plan as written. `choices` gets each choice with its reason."""
-    ruled = apply_rules(plan, choices)
+    ruled = from_device(apply_rules(plan, choices), choices)
     ahead = with_final_prefetch(ruled)
     if choices is not None:
         if ahead is not ruled:
@@ -69,6 +71,15 @@ def lower_pass(plan: Node, threads: int, choices: list[Choice] | None = None) ->
             first = next(node for node in walk(ruled) if not node.pure)
             choices.append(Choice("row by row", "the end", f"{first.operation} can be observed while it makes rows"))
     return lower(ahead, threads, choices)
+
+
+def from_device(plan: Node, choices: list[Choice] | None) -> Node:
+    """Return the plan with its rows copied back from a device, unless the consumer accepts them there."""
+    if device_of_rows(plan) is None or provides(plan, AcceptsDevice):
+        return plan
+    if choices is not None:
+        choices.append(Choice("from_device", "the end", "NumPy arrays are wanted"))
+    return FromDevice(plan)
 
 
 def pulls_blocks(plan: Node) -> bool:

@@ -56,6 +56,37 @@ class HoldsFiles(Protocol):
         """Return the contents of the files whose names are its rows. Only stored rows need it."""
 
 
+class OnDevice(Protocol):
+    """A node that decides where its rows are."""
+
+    @property
+    def rows_on(self) -> str | None:
+        """Return the device that its rows are on, None for the CPU's memory."""
+
+
+class FollowsDevice(Protocol):
+    """A node that may read rows that are on a device."""
+
+    @property
+    def follows_device(self) -> bool:
+        """Return True."""
+
+
+class AcceptsDevice(Protocol):
+    """A node at the end of a plan whose consumer accepts rows that are on a device."""
+
+    @property
+    def accepts_device(self) -> bool:
+        """Return True."""
+
+
+def device_of_rows(node: Node) -> str | None:
+    """Return the device that a node's rows are on, None if they are in the CPU's memory."""
+    if provides(node, OnDevice):
+        return node.rows_on
+    return next((found for child in node.inputs if (found := device_of_rows(child)) is not None), None)
+
+
 class IsShare(Protocol):
     """A node whose rows are the share of one process."""
 

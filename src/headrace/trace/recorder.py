@@ -258,6 +258,7 @@ class Recorder:
             return other is not None
 
         step = Step(name, nothing.slot, kernel, uses=used, in_place=how.in_place, gives=range(first, stop))
+        step.call = Call(how.block, name, args, kwargs)
         step.scale = None if how.scaled is None else scale
         step.reads_all = how.reads_all is not None and how.reads_all(*described, **named)
         self.steps.append(step)

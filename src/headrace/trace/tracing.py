@@ -27,7 +27,7 @@ from headrace.trace.rules.elementwise import EXACT
 from headrace.trace.scaling import scale_at_once
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import KINDS, Step, Value, dummy, leaves, map_arguments
+from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, leaves, map_arguments
 
 
 def trace(
@@ -145,6 +145,52 @@ def _trace_path(
             raise  # Ctrl-C, not the function's own
         recorder.failed = recorder.failed or f"raises {describe_error(error)} for such elements"
     return None
+
+
+def record(
+    fn: Callable[..., Any], spec: Spec, *, draws: bool, sizes: dict[int, int] | None = None
+) -> tuple[Path, Graph] | str:
+    """Return what `fn` does to elements of this spec as recorded, each step with its call, or why it cannot be.
+
+    The path still holds its samples: call `path.recorder.release()` once it is read. A step that has no exact kernel on
+    blocks has `refusing_kernel`'s instead.
+    """
+    if spec.structure is None:
+        return "its elements are not known before they are there"
+    if any(isinstance(s, DatasetSpec) for s in spec.leaves):
+        return "its elements hold datasets"
+
+    def attempt(given: Sizes) -> tuple[Path, Graph] | str:
+        recorder = Recorder(_choose_if_possible, Symbol, given, ())
+        path = Path(recorder, Capture(recorder))
+        made = _trace_path(path, fn, spec, draws, None, ())
+        if made is None or recorder.failed is not None or recorder.decisions.made:
+            branch = f"branches on data at {recorder.decisions.made[0].line}" if recorder.decisions.made else ""
+            reason = recorder.failed or branch or "cannot be traced"
+            recorder.release()
+            return reason
+        return path, made
+
+    return fit_sizes(attempt, {})[0] if sizes is None else attempt(Sizes(sizes))
+
+
+def refusing_kernel(call: Call) -> Kernel:
+    """Return the kernel of a call that has none on blocks of the CPU."""
+
+    def kernel(values: Values, n: int) -> Any:  # noqa: ARG001
+        raise TypeError(f"{call.name} has no form for blocks")
+
+    return kernel
+
+
+_exact = chooser(True)
+
+
+def _choose_if_possible(call: Call) -> tuple[Kernel, bool, bool]:
+    try:
+        return _exact(call)
+    except Untraceable:
+        return refusing_kernel(call), False, True
 
 
 def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:

@@ -1,0 +1,101 @@
+"""Columns whose rows are in the memory of a device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.columns.kind import Indices, Kind, Notes, kind_named, kind_of, register_kind
+from headrace.device.machine import Machine, Usage
+from headrace.plan.spec import TensorSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class DeviceColumn:
+    """Rows of one shape in a tensor, on its first axis. As elements they are NumPy arrays, copied back."""
+
+    __slots__ = ("__weakref__", "machine", "tensor", "usage")
+
+    def __init__(self, tensor: Any, machine: Machine, usage: Usage | None = None) -> None:
+        self.tensor = tensor
+        self.machine = machine
+        self.usage = usage
+        if usage is not None:
+            nbytes = tensor.numel() * tensor.element_size()
+            usage.hold(nbytes)
+            weakref.finalize(self, usage.hold, -nbytes).atexit = False
+
+    def __len__(self) -> int:
+        return int(self.tensor.shape[0])
+
+    def __getitem__(self, rows: slice) -> DeviceColumn:
+        return self.like(self.tensor[rows])
+
+    def like(self, tensor: Any) -> DeviceColumn:
+        """Return a column of another tensor on the same device."""
+        return DeviceColumn(tensor, self.machine)
+
+    def fetch(self) -> NDArray[Any]:
+        """Return the rows as an array."""
+        return self.machine.fetch(self.tensor)
+
+
+class DeviceKind(Kind):
+    """See DeviceColumn. What is done to a column is queued behind what made it."""
+
+    name = "device"
+
+    def values(self, column: DeviceColumn) -> Iterator[Any]:
+        return iter(column.fetch())
+
+    def take(self, column: DeviceColumn, indices: Indices) -> DeviceColumn:
+        machine = column.machine
+        with machine.queue():
+            return column.like(column.tensor[machine.put(np.asarray(indices))])
+
+    def join(self, columns: Sequence[DeviceColumn]) -> DeviceColumn | None:
+        first = columns[0]
+        if any(c.tensor.shape[1:] != first.tensor.shape[1:] or c.tensor.dtype != first.tensor.dtype for c in columns):
+            return None
+        with first.machine.queue():
+            return first.like(first.machine.torch.cat([c.tensor for c in columns]))
+
+    def stack(self, column: DeviceColumn, size: int, path: str) -> DeviceColumn:  # noqa: ARG002
+        with column.machine.queue():
+            return column.like(column.tensor.reshape(len(column) // size, size, *column.tensor.shape[1:]))
+
+    def nbytes(self, column: DeviceColumn) -> int:
+        return int(column.tensor.numel() * column.tensor.element_size())
+
+    def spec(self, column: DeviceColumn) -> TensorSpec:
+        return TensorSpec(tuple(column.tensor.shape[1:]), numpy_dtype_of(column.tensor))
+
+    def lock(self, column: DeviceColumn) -> NDArray[Any]:
+        rows = column.fetch()
+        rows.flags.writeable = False
+        return rows
+
+    def copy(self, column: DeviceColumn) -> DeviceColumn:
+        with column.machine.queue():
+            return column.like(column.tensor.clone())
+
+    def to_arrow(self, column: DeviceColumn) -> tuple[pa.Array, Notes]:
+        rows = column.fetch()
+        return kind_of(rows).to_arrow(rows)
+
+    def from_arrow(self, array: pa.Array, notes: Notes) -> Any:
+        return kind_named("dense").from_arrow(array, notes)
+
+
+register_kind(DeviceKind(), DeviceColumn)
+
+
+def numpy_dtype_of(tensor: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of a tensor."""
+    return np.dtype(str(tensor.dtype).removeprefix("torch."))

@@ -1,0 +1,56 @@
+"""The forms of operations on a device: one table by name, filled where the operations are defined."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Run = TypeVar("Run", bound=Callable[..., Any])
+
+
+class UnsupportedError(Exception):
+    """An operation has no form on a device with these arguments; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an operation of ours runs on a device.
+
+    `run` gets the machine and the operation's arguments by name: values of the rows as tensors or Pixels, but NumPy
+    arrays for those named in `on_cpu`, which decide about places and amounts. `check` gets the arguments as they are
+    known when the function is traced, and returns why they are not supported.
+    """
+
+    run: Callable[..., Any]
+    signature: inspect.Signature
+    on_cpu: frozenset[str]
+    check: Callable[..., str | None] | None
+
+
+FORMS: dict[str, Form] = {}
+"""By the name of the operation."""
+
+
+def device_form(
+    name: str,
+    signature: inspect.Signature,
+    *,
+    on_cpu: tuple[str, ...] = (),
+    check: Callable[..., str | None] | None = None,
+) -> Callable[[Run], Run]:
+    """Register the form of an operation: see Form."""
+
+    def register(run: Run) -> Run:
+        FORMS[name] = Form(run, signature, frozenset(on_cpu), check)
+        return run
+
+    return register
+
+
+def parameters(*needed: str, **defaults: Any) -> inspect.Signature:
+    """Return a signature with these parameters."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    found = [inspect.Parameter(name, kind) for name in needed]
+    return inspect.Signature([*found, *[inspect.Parameter(n, kind, default=d) for n, d in defaults.items()]])

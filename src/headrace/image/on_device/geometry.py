@@ -1,0 +1,111 @@
+"""Images on a device turned, mirrored, cut and framed: exactly the pixels of the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.device.pixels import Pixels
+from headrace.image import geometry, random
+from headrace.image.on_device.form import image_form
+from headrace.image.operation import each_row
+from headrace.image.resize import two_sizes
+
+
+def _flags(pixels: Pixels, value: Any = True) -> Any:
+    return np.full(len(pixels), value)
+
+
+@image_form(geometry.flip_left_right)
+def _flip_left_right(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+    return pixels.mirrored(_flags(pixels), 1)
+
+
+@image_form(geometry.flip_up_down)
+def _flip_up_down(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+    return pixels.mirrored(_flags(pixels), 0)
+
+
+@image_form(geometry.flip_if, each=("flag",))
+def _flip_if(machine: Any, pixels: Pixels, flag: Any, upside_down: bool) -> Any:  # noqa: ARG001
+    flags = each_row(flag, len(pixels), np.int64) != 0
+    return pixels.mirrored(flags, 0 if upside_down else 1)
+
+
+@image_form(geometry.rot90)
+def _rot90(machine: Any, pixels: Pixels, k: int) -> Any:  # noqa: ARG001
+    turns = k % 4
+    if turns == 0:
+        return pixels
+    if turns == 2:
+        return pixels.mirrored(_flags(pixels), 0).mirrored(_flags(pixels), 1)
+    turned = pixels.transposed()
+    return turned.mirrored(_flags(turned), 0 if turns == 1 else 1)
+
+
+@image_form(geometry.transpose)
+def _transpose(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+    return pixels.transposed()
+
+
+def _cut(pixels: Pixels, cuts: Any) -> Pixels:
+    return pixels.cropped(*cuts[:, :4].T)
+
+
+@image_form(geometry.central_crop)
+def _central_crop(machine: Any, pixels: Pixels, central_fraction: float) -> Any:  # noqa: ARG001
+    return _cut(pixels, geometry.central_cuts(pixels.shapes, central_fraction))
+
+
+@image_form(random.crop_by_draws, each=("draws",))
+def _crop(machine: Any, pixels: Pixels, size: Any, draws: Any) -> Any:  # noqa: ARG001
+    return _cut(pixels, random.drawn_cuts(pixels, size, draws))
+
+
+@image_form(geometry.crop_to_bounding_box, each=("offset_height", "offset_width"))
+def _crop_to_box(
+    machine: Any,  # noqa: ARG001
+    pixels: Pixels,
+    offset_height: Any,
+    offset_width: Any,
+    target_height: int,
+    target_width: int,
+) -> Any:
+    tops, lefts = (each_row(offset, len(pixels), np.int64) for offset in (offset_height, offset_width))
+    return _cut(pixels, geometry.cuts_at(pixels, tops, lefts, target_height, target_width))
+
+
+@image_form(geometry.crop_to_window, each=("window",))
+def _crop_to_window(machine: Any, pixels: Pixels, window: Any) -> Any:  # noqa: ARG001
+    windows = each_row(window, len(pixels), np.int64).reshape(len(pixels), 4)
+    return _cut(pixels, geometry.cuts_at(pixels, *windows.T))
+
+
+def framed(machine: Any, pixels: Pixels, corners: Any, height: int, width: int) -> Any:
+    """Return each image from its corner on within zeros of one size."""
+    channels = int(pixels.shapes[0, 2])
+    made = machine.torch.zeros((len(pixels), height, width, channels), dtype=pixels.flat.dtype, device=machine.device)
+    tops, lefts = (corners[:, i : i + 1] for i in (0, 1))
+    y, x = np.arange(height) - tops, np.arange(width) - lefts
+    within_y, within_x = (y >= 0) & (y < pixels.shapes[:, :1]), (x >= 0) & (x < pixels.shapes[:, 1:2])
+    found = pixels.gather(machine, np.where(within_y, y, 0), np.where(within_x, x, 0))
+    inside = machine.put(within_y)[:, :, None, None] & machine.put(within_x)[:, None, :, None]
+    return machine.torch.where(inside, found, made)
+
+
+@image_form(geometry.pad_to_bounding_box, each=("offset_height", "offset_width"))
+def _pad(
+    machine: Any, pixels: Pixels, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+) -> Any:
+    corners = geometry.corners_within(pixels, offset_height, offset_width, target_height, target_width)
+    return framed(machine, pixels, corners, target_height, target_width)
+
+
+@image_form(geometry.resize_with_crop_or_pad)
+def _crop_or_pad(machine: Any, pixels: Pixels, target_height: int, target_width: int) -> Any:
+    wanted = np.array(two_sizes((target_height, target_width)))
+    spare = pixels.shapes[:, :2] - wanted
+    corners = np.maximum(spare // 2, 0)
+    cut = pixels.cropped(*corners.T, *np.minimum(pixels.shapes[:, :2], wanted).T)
+    return framed(machine, cut, np.maximum(-spare // 2, 0), target_height, target_width)
