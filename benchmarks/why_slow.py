@@ -24,6 +24,7 @@ import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
 import headrace as hr
+from headrace.adapters.feed import Feed, PlainTarget
 from headrace.observe.measure_headroom import timed_steps
 
 D = hr.Dataset
@@ -35,9 +36,9 @@ class Planted:
     """A pipeline with a bottleneck, the step that consumes it, and the pipeline with the first remedy applied."""
 
     limit: str
-    ds: hr.Dataset
+    ds: hr.Dataset | Feed
     step: Callable[[Any], Any]
-    remedied: Callable[[str], hr.Dataset | None] = lambda _: None
+    remedied: Callable[[str], hr.Dataset | Feed | None] = lambda _: None
     whole: bool = False  # whether the first element counts
 
 
@@ -57,7 +58,9 @@ def spin(seconds: float) -> Callable[[Any], Any]:
     return compute
 
 
-def apply(ds: hr.Dataset, size: int, fn: Callable[[Any], Any] | None = None) -> Callable[[str], hr.Dataset | None]:
+def apply(
+    ds: hr.Dataset, size: int, fn: Callable[[Any], Any] | None = None
+) -> Callable[[str], hr.Dataset | Feed | None]:
     """From what a remedy says to the pipeline with that change: a cache, or the function in other processes."""
 
     def change(what: str) -> hr.Dataset | None:
@@ -75,7 +78,7 @@ def apply(ds: hr.Dataset, size: int, fn: Callable[[Any], Any] | None = None) -> 
     return change
 
 
-def always(ds: hr.Dataset) -> Callable[[str], hr.Dataset | None]:
+def always(ds: hr.Dataset | Feed) -> Callable[[str], hr.Dataset | Feed | None]:
     return lambda _: ds
 
 
@@ -164,7 +167,7 @@ def slow_store(draw: random.Random, folder: Path) -> Planted:
 def one_file(draw: random.Random, folder: Path) -> Planted:
     SlowStore.seconds = draw.uniform(0.03, 0.06)
     ds = hr.TFRecordDataset(stored(folder, 1, 120))
-    return Planted("few files", ds.repeat().batch(20), pause(0.001))
+    return Planted("few files", ds.repeat().batch(20), pause(0.001), apply(ds, 20))
 
 
 def shuffle_fill(draw: random.Random) -> Planted:
@@ -189,6 +192,38 @@ def small_budget(draw: random.Random) -> Planted:
 
     ds = D.range(10**6).map(load, num_parallel_calls=8, mode="eager").prefetch(8)
     return Planted("memory budget", ds.with_options(hr.Options(ram_budget=size)), pause(0.0005), always(ds))
+
+
+class SlowBus(PlainTarget):
+    """A device to which elements are copied so many bytes a second."""
+
+    name = "to_torch"
+
+    def __init__(self, bytes_per_second: float) -> None:
+        super().__init__()
+        self._rate = bytes_per_second
+
+    def convert(self, block: Any) -> Any:
+        time.sleep(block.nbytes / self._rate)
+        return block
+
+
+class BusFeed(Feed):
+    """A dataset on its way to such a device."""
+
+    def __init__(self, ds: hr.Dataset, bytes_per_second: float) -> None:
+        super().__init__(ds)
+        self._rate = bytes_per_second
+
+    def make_target(self) -> SlowBus:
+        return SlowBus(self._rate)
+
+
+def slow_copy(draw: random.Random) -> Planted:
+    size = draw.choice([16, 32])
+    ds = D.from_tensor_slices(np.zeros((ROWS, 4096), np.float32)).repeat().batch(size)
+    rate = size * 4096 * 4 / draw.uniform(0.01, 0.03)
+    return Planted("transfer", BusFeed(ds, rate), pause(0.002), always(BusFeed(ds, 1e12)))
 
 
 def slow_consumer(draw: random.Random) -> Planted:
@@ -222,13 +257,14 @@ def kinds(folder: Path) -> list[Callable[[random.Random], Planted]]:
         shuffle_fill,
         small_budget,
         slow_consumer,
+        slow_copy,
         slow_record,
     ]
 
 
-def measured_gain(planted: Planted, verdict: Any, remedied: hr.Dataset, seconds: float) -> float:
+def measured_gain(planted: Planted, verdict: Any, remedied: hr.Dataset | Feed, seconds: float) -> float:
     """How many times faster the steps are with the remedy."""
-    with remedied.iterator() as it:
+    with iter(remedied) as it:
         after = timed_steps(it, planted.step, seconds)
     before = verdict.measurement
     if planted.whole:

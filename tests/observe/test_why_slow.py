@@ -3,13 +3,15 @@
 import re
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.observe.functions import FunctionCost, Timed
+from headrace.adapters.feed import Feed, PlainTarget
+from headrace.observe.functions import FunctionCost, Timed, with_timed_functions
 from headrace.observe.judge import judge
 from headrace.observe.measure_headroom import Headroom
 from headrace.observe.verdict import WORDS, Measurement, StageCost
@@ -36,6 +38,7 @@ RULES = {
     "shuffle fill": measured((SOURCE,), first_seconds=20.0, shuffles=("shuffle(buffer_size=9)",)),
     "consumer": measured((stage(busy=0.5),), free_seconds=9.5),
     "memory budget": measured((SOURCE,), memory_refusals=50),
+    "no processor": measured((stage(busy=0.5),), delay_seconds=5.0),
     "slow records": measured((), (function(calls=1000, slowest=(1.0,) * 8),)),
     "GIL": measured((), (function(wall=36.0, cpu=8.0, threads=4),), gil_share=0.9),
     "CPU": measured((), (function(),)),
@@ -69,6 +72,82 @@ def test_a_trainer_that_waits_for_the_gil_is_input_bound():
     verdict = judge(starved)
     assert (verdict.bound, verdict.limit) == ("input", "GIL") and verdict.share == pytest.approx(0.9)
     assert 'mode="process"' in str(verdict) and "train.py:7" in verdict.sentence
+
+
+def test_stages_that_wait_for_the_gil_are_not_blamed():
+    """Each stage seems slow while threads of a function hold the GIL."""
+    aug = function(wall=4.0, cpu=2.0, threads=2)
+    verdict = judge(measured((stage("shuffle(buffer_size=9)", busy=5.0),), (aug,), gil_share=0.5, cpu_seconds=4.0))
+    assert (verdict.limit, verdict.where, verdict.following) == ("GIL", "map(fn)", "shuffle(buffer_size=9)")
+    assert any(remedy.what.startswith('mode="process"') for remedy in verdict.remedies)
+
+
+def test_work_of_other_stages_is_left_whatever_one_function_does():
+    """Two of four cores are busy all the time: no number of threads makes that more than twice as fast."""
+    verdict = judge(measured((), (function(wall=9.0, cpu=0.1),), cpu_seconds=20.0))
+    assert verdict.limit == "function waits" and verdict.remedies[0].gain == pytest.approx(2.0)
+
+
+def test_a_cache_is_advised_with_its_size_and_not_after_random_draws():
+    rows = {"rows_in_all": 31_000_000, "site": "train.py:7"}  # of 10 bytes each
+    kept = judge(measured((stage("map(fn)", **rows),), (function(),)))
+    assert any(".cache() after map(fn) needs 310.0 MB" in remedy.what for remedy in kept.remedies)
+    drawn = judge(measured((stage("map(fn)", draws=True, **rows),), (function(),)))
+    assert not any("cache" in remedy.what for remedy in drawn.remedies)
+
+
+def test_a_remedy_says_what_is_in_the_way_of_vectorisation():
+    def odd(x):
+        return x + 1 if int(x) % 2 else x
+
+    _, (timer,) = with_timed_functions(D.range(10).map(odd)._node)
+    verdict = judge(measured((), (replace(function(), obstacle=timer.cost().obstacle),)))
+    assert re.search(rf"in the way: makes a Python number of data at \S*{Path(__file__).name}", str(verdict))
+    _, (timer,) = with_timed_functions(D.range(10).map(odd, mode="eager")._node)
+    assert timer.cost().obstacle == ""
+
+
+def test_a_call_that_waited_for_a_processor_is_not_a_slow_record(monkeypatch):
+    timed = Timed(lambda x: x, D.range(3).map(lambda x: x)._node)
+    timed(0)
+    (tally,) = timed._tallies.values()
+    monkeypatch.setattr(tally, "_ask", lambda: 290_000_000)
+    tally.add(300_000_000, 1_000_000)
+    cost = timed.cost()
+    assert cost.slowest_seconds[0] == pytest.approx(0.01, abs=0.001)
+    assert cost.delay_seconds == 0.29 and cost.computing_share > 0.9
+
+
+class Bus(PlainTarget):
+    """A device that is slow to copy to."""
+
+    name = "to_torch"
+
+    def convert(self, block):
+        time.sleep(0.02)
+        return block
+
+
+class BusFeed(Feed):
+    """A dataset on its way to it."""
+
+    def make_target(self):
+        return Bus()
+
+
+def test_a_slow_copy_is_found_in_a_feed():
+    feed = BusFeed(D.range(10_000).batch(4))
+    verdict = feed.why_slow(0.3)
+    assert (verdict.bound, verdict.limit, verdict.where) == ("transfer", "transfer", "to_torch()")
+    assert Path(__file__).name in verdict.site
+
+
+def test_asking_a_feed_why_it_is_slow_is_no_epoch_of_it():
+    ds = D.range(50).shuffle(50, seed=1).batch(5)
+    feed, other = ds.to_torch(), D(ds._node).to_torch()
+    feed.why_slow(0.01)
+    feed.headroom(lambda batch: None, seconds=0.01)
+    assert next(iter(feed)).tolist() == next(iter(other)).tolist()
 
 
 def test_gains_follow_from_what_is_left():

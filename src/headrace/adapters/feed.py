@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from headrace import _native
 from headrace.columns.block import Block, Failure, Item
 from headrace.core.closer import Closer
+from headrace.core.deferred import Deferred
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.mixtures import adopted
 from headrace.execute import state as states
@@ -34,8 +35,12 @@ from headrace.plan.node import Ahead, Node, user_site
 from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
+    from headrace.adapters.observe_feed import headroom, why_slow
     from headrace.dataset import Dataset
     from headrace.observe.verdict import Verdict
+else:
+    headroom = Deferred("headrace.adapters.observe_feed")
+    why_slow = Deferred("headrace.adapters.observe_feed")
 
 
 ELEMENTS_PER_TAKE = 8
@@ -237,6 +242,9 @@ class Feed:
 
     def __bool__(self) -> bool:
         return True
+
+    why_slow = why_slow
+    headroom = headroom
 
     def stats(self) -> Stats:
         """Return the `stats()` of the newest pass."""

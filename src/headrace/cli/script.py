@@ -38,11 +38,12 @@ RUN_NAME = "headrace_script"
 
 @dataclass(frozen=True)
 class Script:
-    """What a script defines, and the dataset of it that is meant."""
+    """What a script defines, the dataset of it that is meant, and the feed if it is one."""
 
     where: str
     values: dict[str, Any]
     dataset: Dataset
+    observed: Dataset | Feed
 
     def function(self, name: str) -> Callable[[Any], Any]:
         """A function of the script, by its name."""
@@ -69,7 +70,8 @@ def load_script(target: str) -> Script:
         (name,) = datasets
     if name not in values:
         raise HeadraceError(f"{where} defines no {name!r}; {what_there_is(name, datasets)}")
-    return Script(where, values, _as_dataset(values[name], target))
+    dataset = _as_dataset(values[name], target)
+    return Script(where, values, dataset, values[name] if isinstance(values[name], Feed) else dataset)
 
 
 def load_dataset(target: str, *, seeded: bool = True) -> Dataset:

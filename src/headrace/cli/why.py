@@ -26,7 +26,7 @@ def why(
       headrace why train.py --step train_step
     """
     script = load_script(target)
-    verdict = script.dataset.why_slow(seconds, None if step is None else script.function(step))
+    verdict = script.observed.why_slow(seconds, None if step is None else script.function(step))
     if as_json:
         show_json({**asdict(verdict), "sentence": verdict.sentence})
         return

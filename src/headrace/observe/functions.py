@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
-from headrace.execute.stages.run_delay import RunDelay
+from headrace import _native
 from headrace.ops.random_map import RandomMap
 from headrace.ops.shared.calls import Calls
+from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import Node, function_name, rewrite
 from headrace.trace.function import Function
 
 SLOWEST = 10
 """How many of the slowest calls are kept."""
-
-
-_delay = RunDelay()
+LOOK_NANOSECONDS = 1_000_000
+"""The run delay is asked for before a call if it is older than this, and after a call that took longer."""
 
 
 class _Tally:
@@ -28,6 +28,32 @@ class _Tally:
     def __init__(self) -> None:
         self.calls = self.wall = self.cpu = self.delay = 0
         self.slowest: list[tuple[int, int]] = []
+        self._asked = self._delay_so_far = 0
+
+    def begin(self) -> None:
+        """Note how long this thread has waited for a processor, if that is not known from a moment ago."""
+        if perf_counter_ns() - self._asked > LOOK_NANOSECONDS:
+            self._ask()
+
+    def _ask(self) -> int:
+        before, self._delay_so_far = self._delay_so_far, _native.run_delay()
+        self._asked = perf_counter_ns()
+        return self._delay_so_far - before
+
+    def add(self, wall: int, cpu: int) -> None:
+        """Count a call that took this long."""
+        delay = 0
+        if wall - cpu > LOOK_NANOSECONDS:  # asking costs some microseconds; shorter waits do not matter
+            delay = max(0, min(wall - cpu, self._ask()))
+        self.calls += 1
+        self.wall += wall
+        self.cpu += cpu
+        self.delay += delay
+        own = wall - delay  # a call that waited for a processor is not slow
+        if len(self.slowest) < SLOWEST:
+            heapq.heappush(self.slowest, (own, self.calls))
+        elif own > self.slowest[0][0]:
+            heapq.heapreplace(self.slowest, (own, self.calls))
 
 
 class Timed:
@@ -40,25 +66,16 @@ class Timed:
         self._tallies: dict[int, _Tally] = {}
 
     def __call__(self, *args: Any) -> Any:
-        cpu, wall = thread_time_ns(), perf_counter_ns()
-        try:
-            return self._fn(*args)
-        finally:
-            self._add(perf_counter_ns() - wall, thread_time_ns() - cpu)
-
-    def _add(self, wall: int, cpu: int) -> None:
         thread = threading.get_ident()
         tally = self._tallies.get(thread)
         if tally is None:
             tally = self._tallies[thread] = _Tally()
-        tally.calls += 1
-        tally.wall += wall
-        tally.cpu += cpu
-        tally.delay += _delay.since_last()
-        if len(tally.slowest) < SLOWEST:
-            heapq.heappush(tally.slowest, (wall, tally.calls))
-        elif wall > tally.slowest[0][0]:
-            heapq.heapreplace(tally.slowest, (wall, tally.calls))
+        tally.begin()
+        cpu, wall = thread_time_ns(), perf_counter_ns()
+        try:
+            return self._fn(*args)
+        finally:
+            tally.add(perf_counter_ns() - wall, thread_time_ns() - cpu)
 
     def reset(self) -> None:
         """Forget the calls so far."""
@@ -75,17 +92,24 @@ class Timed:
             sum(tally.calls for tally in tallies),
             sum(tally.wall for tally in tallies) / 1e9,
             sum(tally.cpu for tally in tallies) / 1e9,
-            min(sum(tally.delay for tally in tallies), sum(tally.wall - tally.cpu for tally in tallies)) / 1e9,
+            sum(tally.delay for tally in tallies) / 1e9,
             len(tallies),
             tuple(wall / 1e9 for wall in slowest),
+            self._obstacle(),
         )
+
+    def _obstacle(self) -> str:
+        """Why the function runs row by row, unless that was asked for."""
+        said = self.node.remark() or ""
+        return said.removeprefix(ROW_BY_ROW) if said.startswith(ROW_BY_ROW) and "as asked for" not in said else ""
 
 
 @dataclass(frozen=True)
 class FunctionCost:
     """What the calls of one function took: wall and CPU seconds, on how many threads, and the slowest of them.
 
-    `delay_seconds` are those in which a thread could have run and had no processor.
+    `delay_seconds` are those in which a thread could have run and had no processor; `slowest_seconds` are without them.
+    `obstacle` says why the function does not run on whole blocks.
     """
 
     operation: str
@@ -97,6 +121,7 @@ class FunctionCost:
     delay_seconds: float
     threads: int
     slowest_seconds: tuple[float, ...]
+    obstacle: str = ""
 
     @property
     def computing_share(self) -> float:
@@ -109,10 +134,7 @@ class FunctionCost:
         count = min(len(self.slowest_seconds), max(1, self.calls // 100))
         if self.calls < MIN_CALLS or not self.wall_seconds:
             return 0.0
-        slow = (
-            sum(self.slowest_seconds[:count]) - self.delay_seconds
-        )  # a thread without a processor is not a slow record
-        return max(0.0, slow) / self.wall_seconds
+        return sum(self.slowest_seconds[:count]) / self.wall_seconds
 
 
 MIN_CALLS = 100

@@ -17,6 +17,12 @@ BUSY_CPU = 0.6
 WAITING_CPU = 0.3
 GIL_SHARE = 0.4
 """From this share of late wake-ups on, threads wait for the GIL."""
+GIL_CPU_SHARE = 1 / 3
+"""From this share of the CPU time of the process on, it is the functions on several threads that hold the GIL."""
+EXPLAINED_SHARE = 0.2
+"""Below this share of the lost time the longest limit does not explain it …"""
+DELAY_SHARE = 0.3
+"""… and a thread that had no processor for this share of it does."""
 MIN_FILES = 2
 """Fewer files cannot be read in parallel."""
 REFUSALS_PER_STEP = 0.2
@@ -25,7 +31,7 @@ REFUSALS_PER_STEP = 0.2
 
 def judge(m: Measurement) -> Verdict:
     """The verdict on a measurement: the first rule that holds."""
-    ranked = limits(m)
+    ranked = _gil_first(m, limits(m))
     top = ranked[0] if ranked else Limit(0.0)
     following = ranked[1].where if len(ranked) > 1 and ranked[1].seconds > 0.05 * m.seconds else ""
     limit, where, site = _limit(m, top)
@@ -33,6 +39,18 @@ def judge(m: Measurement) -> Verdict:
     if limit == "consumer":
         following = top.where if top.seconds > 0.05 * m.seconds else ""
     return Verdict(bound, limit, m.lost_share, where, site, following, remedies(m, limit, top, ranked[1:]), m)
+
+
+def _gil_first(m: Measurement, ranked: list[Limit]) -> list[Limit]:
+    """The limits, first a function whose threads hold the GIL: every other stage then takes long because it waits."""
+    if m.gil_share is None or m.gil_share < GIL_SHARE or not m.cpu_seconds:
+        return ranked
+    holding = [limit for limit in ranked if limit.function is not None and limit.function.threads > 1]
+    held = sum(limit.function.cpu_seconds for limit in holding if limit.function is not None)
+    if not holding or held < GIL_CPU_SHARE * m.cpu_seconds:
+        return ranked
+    first = max(holding, key=lambda limit: 0.0 if limit.function is None else limit.function.cpu_seconds)
+    return [first, *(limit for limit in ranked if limit is not first)]
 
 
 def _limit(m: Measurement, top: Limit) -> tuple[str, str, str | None]:
@@ -43,6 +61,9 @@ def _limit(m: Measurement, top: Limit) -> tuple[str, str, str | None]:
         return "consumer", "the step function", None
     if m.memory_refusals >= REFUSALS_PER_STEP * max(1, m.steps):
         return "memory budget", "Options(ram_budget=…)", None
+    lost = m.seconds - m.free_seconds
+    if m.free_seconds and top.seconds < EXPLAINED_SHARE * lost and m.delay_seconds >= DELAY_SHARE * lost:
+        return "no processor", "threads that could run have no processor", None
     if top.function is not None:
         return _limit_of_function(m, top.function), top.where, top.site
     if top.stage is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.observe.verdict import Limit, Measurement, Remedy
+from headrace.plan.display import bytes_text
 
 WAITING_CALLS = 16
 """Calls that only wait are expected to overlap this often with AUTOTUNE."""
@@ -24,14 +25,17 @@ class Model:
         self._m = m
         self._top = top
         self._label = top.where.removesuffix(")") or "?"
-        self._rest = max((other.seconds for other in others), default=0.0)
+        rest = max((other.seconds for other in others), default=0.0)
+        waits_for_gil = top.function is not None and top.function.threads > 1 and m.gil_share is not None
+        self._rest = rest * (1.0 - (m.gil_share or 0.0)) if waits_for_gil else rest
         self._overlaps = any(stage.waiting_seconds > 0 for stage in m.stages)
+        self._computing = (m.cpu_seconds or 0.0) / max(1, m.cpus)  # work that no number of threads does away with
 
     def gain(self, seconds: float, *, threads: bool = False) -> float:
         """How many times faster the steps are if the first limit takes `seconds`, with `threads` beside the steps."""
         m = self._m
         if self._overlaps or threads:
-            left = max(m.free_seconds, self._rest, seconds)
+            left = max(m.free_seconds, self._rest, seconds, self._computing)
         else:
             left = max(m.free_seconds, m.seconds - self._top.seconds + seconds)
         return max(1.0, m.seconds / max(left, 1e-3 * m.seconds))
@@ -50,17 +54,27 @@ def _for_cpu(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
     if f is None:
         return _for_stage(m, top, model)
     in_processes = PROCESS_OVERHEAD * f.cpu_seconds / m.cpus
+    because = f"; in the way: {f.obstacle}" if f.obstacle else " (ds.explain() says what is in the way)"
     return [
         Remedy(
             f'mode="process", num_parallel_calls=hr.AUTOTUNE for {f.name}',
             f.site,
             model.gain(in_processes, threads=True),
         ),
-        Remedy(f".cache() after {top.where}, if its rows stay the same in every epoch", f.site, model.gain_of_cache()),
-        Remedy(
-            f"plain NumPy code in {f.name} runs on whole blocks (ds.explain() says what is in the way)", f.site, 1.0
-        ),
+        *_cache(m, top, model),
+        Remedy(f"plain NumPy code in {f.name} runs on whole blocks{because}", f.site, 1.0),
     ]
+
+
+def _cache(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
+    """A cache after the first limit, with the memory it takes; none if it would repeat random draws."""
+    stage = top.stage or next((s for s in m.stages if s.label.startswith(top.where.removesuffix(")"))), None)
+    if stage is not None and stage.draws:
+        return []
+    size = None if stage is None else stage.cache_bytes
+    needs = "" if size is None else f" needs {bytes_text(size)}:"
+    said = f".cache() after {top.where}{needs or ','} if its rows stay the same in every epoch"
+    return [Remedy(said, top.site, model.gain_of_cache())]
 
 
 def _for_waiting(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
@@ -86,9 +100,9 @@ def _for_slow_records(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
     ]
 
 
-def _for_source(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+def _for_source(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
     return [
-        Remedy(f".cache() after {top.where}, if the rows fit", top.site, model.gain_of_cache()),
+        *_cache(m, top, model),
         Remedy("num_parallel_reads=hr.AUTOTUNE: several files at a time", top.site, model.gain(top.seconds / 4)),
     ]
 
@@ -119,6 +133,11 @@ def _for_memory(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # no
     return [Remedy("a larger Options(ram_budget=…), or smaller batches", None, model.gain(top.seconds))]
 
 
+def _for_no_processor(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+    left = max(m.free_seconds, m.seconds - m.delay_seconds)
+    return [Remedy("fewer other processes on this machine, or more cores", None, max(1.0, m.seconds / left))]
+
+
 def _for_transfer(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001  # noqa: ARG001
     return [
         Remedy(
@@ -147,6 +166,7 @@ _REMEDIES = {
     "source waits": _for_source,
     "few files": _for_few_files,
     "shuffle fill": _for_fill,
+    "no processor": _for_no_processor,
     "memory budget": _for_memory,
     "transfer": _for_transfer,
     "consumer": _for_consumer,

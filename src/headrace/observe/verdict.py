@@ -9,7 +9,11 @@ from headrace.observe.functions import FunctionCost
 
 @dataclass(frozen=True)
 class StageCost:
-    """What one stage took: rows, own seconds, and seconds in which others waited for its threads."""
+    """What one stage took: rows, own seconds, and seconds in which others waited for its threads.
+
+    `rows_in_all` is how many rows it makes in an epoch, if that is known; `draws` whether they differ from epoch to
+    epoch, so that a cache would change what the model sees.
+    """
 
     label: str
     rows: int
@@ -22,13 +26,23 @@ class StageCost:
     in_store: bool = False
     site: str | None = None
     files: int | None = None
+    rows_in_all: int | None = None
+    draws: bool = False
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """What a cache after this stage takes in memory, if the number of its rows is known."""
+        if self.rows_in_all is None or not self.rows or not self.bytes:
+            return None
+        return self.bytes * self.rows_in_all // self.rows
 
 
 @dataclass(frozen=True)
 class Measurement:
     """All that the rules look at, for the steady part of a run: after the first element.
 
-    `cpu_seconds` is None if only counters are known.
+    `cpu_seconds` is None if only counters are known. `delay_seconds` is how long one thread could have run and had no
+    processor, of the thread that waited the most.
     """
 
     steps: int
@@ -44,6 +58,7 @@ class Measurement:
     shuffles: tuple[str, ...] = ()
     shuffle_site: str | None = None
     gil_share: float | None = None
+    delay_seconds: float = 0.0
 
     @property
     def lost_share(self) -> float:
@@ -71,7 +86,7 @@ class Verdict:
     Attributes:
         bound: "input", "transfer" or "consumer".
         limit: What limits: "consumer", "transfer", "shuffle fill", "memory budget", "slow records", "GIL", "CPU",
-            "function waits", "store", "disk", "source waits", "few files", "stage".
+            "function waits", "no processor", "store", "disk", "source waits", "few files", "stage".
         share: The share of step time that would go away with free data.
         where: The stage or function that limits.
         site: The user's line that made it.
@@ -110,6 +125,8 @@ class Verdict:
         ]
         if m.cpu_seconds is not None:
             said.append(f"{m.cpu_seconds / max(m.seconds, 1e-9):.1f} of {m.cpus} cores were busy")
+        if m.delay_seconds > 0.1 * m.seconds:
+            said.append(f"a thread had no processor for {m.delay_seconds:.2f} s")
         if m.gil_share is not None:
             said.append(f"the GIL was held {m.gil_share:.0%} of the time")
         lines = ["  " + "; ".join(said)]
@@ -145,6 +162,7 @@ WORDS = {
     "disk": "reading the files",
     "source waits": "a source that waits",
     "few files": "too few files to read in parallel",
+    "no processor": "other work on this machine",
     "stage": "a stage of the pipeline",
 }
 

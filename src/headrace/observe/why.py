@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.execute.budget import cpus
 from headrace.formats.shared.many_files import Files
-from headrace.observe.functions import FunctionCost, with_timed_functions
+from headrace.observe.functions import FunctionCost, Timed, with_timed_functions
 from headrace.observe.gil import GilSampler
 from headrace.observe.judge import GIL_SHARE, judge
 from headrace.observe.measure_headroom import Headroom, close_iterator, free_step, headroom, timed_steps
 from headrace.observe.verdict import Measurement, StageCost, Verdict
 from headrace.ops.shuffle.shuffle import Shuffle
 from headrace.plan.datasets import dataset_of
-from headrace.plan.node import Node, walk
+from headrace.plan.node import Node, draws_numbers, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -42,11 +44,20 @@ def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], Any] | 
     ('input', 'map(slow)')
     """
     plan, timers = with_timed_functions(self._node)
-    it = dataset_of(plan).iterator()
+    return measured(plan, timers, dataset_of(plan).iterator(), seconds, step)
+
+
+def measured(
+    plan: Node, timers: list[Timed], it: Any, seconds: float, step: Callable[[Any], Any] | None = None
+) -> Verdict:
+    """Run an iterator over a plan for a while and judge it. The iterator is closed."""
     began_cpu = [0.0]
     base: list[dict[str, Any]] = []
 
+    delays: dict[str, int] = {}
+
     def begin() -> None:
+        delays.update(_run_delays())
         for timer in timers:
             timer.reset()
         base[:] = it.stats()["stages"]
@@ -57,8 +68,10 @@ def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], Any] | 
         with gil:
             steps = timed_steps(it, step, seconds, begin)
         cpu = time.process_time() - began_cpu[0]
+        delay = max((now - delays.get(thread, now) for thread, now in _run_delays().items()), default=0) / 1e9
         stages = _stages(plan, it.stats()["stages"], base)
-        refusals = 0 if it._run is None else it._run.memory.refusals
+        run = getattr(it, "_iterator", it)._run
+        refusals = 0 if run is None else run.memory.refusals
     finally:
         close_iterator(it)
     free = 0.0 if step is None else steps.steps * free_step(steps.resident, step, seconds / 4)
@@ -78,8 +91,18 @@ def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], Any] | 
             () if shuffle is None else (shuffle.label(),),
             None if shuffle is None else shuffle.site,
             gil.share,
+            delay,
         )
     )
+
+
+def _run_delays() -> dict[str, int]:
+    """For each thread of this process, the nanoseconds in which it could have run and had no processor; on Linux."""
+    found = {}
+    for thread in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, IndexError, ValueError):  # a thread that has just ended
+            found[thread.parent.name] = int(thread.read_text().split()[1])
+    return found
 
 
 def headroom_of(self: Dataset, step_fn: Callable[[Any], Any], *, seconds: float = 5.0) -> Headroom:
@@ -148,11 +171,14 @@ def _function(line: dict[str, Any]) -> FunctionCost:
 def _stages(plan: Node, now: list[dict[str, Any]], before: list[dict[str, Any]]) -> tuple[StageCost, ...]:
     """What each stage did since `before`."""
     files = {node.operation: node for node in walk(plan) if isinstance(node, Files)}
+    nodes = {(node.operation, node.site): node for node in walk(plan)}
     operations = {node.operation for node in walk(plan) if not node.inputs} | set(files)
     made = []
     for number, line in enumerate(now):
         past = before[number] if number < len(before) else {}
         found = files.get(line["operation"])
+        node = nodes.get((line["operation"], line["site"]))
+        rows = None if node is None or not node.cardinality.known else int(node.cardinality)
         made.append(
             StageCost(
                 line["stage"],
@@ -166,6 +192,8 @@ def _stages(plan: Node, now: list[dict[str, Any]], before: list[dict[str, Any]])
                 in_store=found is not None and found.in_store,
                 site=line["site"],
                 files=None if found is None or found.files is None else len(found.files),
+                rows_in_all=rows,
+                draws=node is not None and any(map(draws_numbers, walk(node))),
             )
         )
     return tuple(made)
