@@ -1,56 +1,237 @@
-"""What recording a timeline costs: CPU seconds of the same pass with and without `it.record()`, in turn.
+"""What observing costs on every line of versions.py: the counters that always run, and a recorded timeline.
 
-python benchmarks/observe_cost.py --rounds 9
+    python benchmarks/observe_cost.py                      the timeline: CPU time of its samples in a second
+    python benchmarks/observe_cost.py --instructions       the counters: instructions of a pass with and without them
+    python benchmarks/observe_cost.py --passes 9           the timeline: CPU time of whole passes with and without it
+
+Times are noisy and counters are cheap, so instructions are counted, by valgrind. The pass without counters is one in
+which the lines of `Input` and `Meter` that count are left out of their source. Each line runs for as many elements as
+take `--seconds` natively; a machine code of a few bytes tells valgrind when to count.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import inspect
+import json
+import mmap
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
 from statistics import median
-from time import process_time
+from time import perf_counter, process_time, sleep, thread_time
 from typing import Any
 
-import numpy as np
+import versions
 
 import headrace as hr
+from headrace.execute import inputs
+from headrace.execute.stages.starvation import Meter
+from headrace.observe.gil import GilSampler
+from headrace.observe.recorder import GIL_INTERVAL_SECONDS, Recorder
 
-D = hr.Dataset
-DATA = {"x": np.zeros((200_000, 16), np.float32), "y": np.arange(200_000)}
-LINES = {
-    "memory, shuffle, batch": lambda: D.from_tensor_slices(DATA).shuffle(10_000).repeat(300).batch(128),
-    "one by one": lambda: D.range(30_000_000),
-    "an untraced function, batch": lambda: D.range(300_000).map(lambda x: int(x) + 1, mode="eager").batch(128),
-    "threads, prefetch": lambda: (
-        D.range(300_000).map(lambda x: int(x) + 1, num_parallel_calls=2, mode="eager").batch(128).prefetch(4)
-    ),
-}
+MOST_COUNTED, MOST_RECORDED = 0.01, 0.03
+COUNTING = re.compile(r"^ *((self\._)?counters(\.\w+ \+?=.*| = .*)|started = perf_counter_ns\(\))$", re.MULTILINE)
+"""Lines of `Input` that only count."""
+SAMPLES, GIL_SAMPLES = 200, 300
+SAMPLES_A_SECOND = 10.0
+LEAST_ELEMENTS = 100
 
 
-def cpu_seconds(ds: Any, *, recorded: bool) -> float:
+def run(make: Callable[[Path], Any], folder: Path, elements: int) -> None:
+    """Take so many elements of a new pass."""
+    for _ in islice(iter(make(folder)), elements):
+        pass
+
+
+def elements_in(make: Callable[[Path], Any], folder: Path, seconds: float) -> int:
+    """How many elements a line gives in so many seconds; the second pass counts."""
+    count = 0
+    for _ in range(2):
+        began, count = perf_counter(), 0
+        for _element in make(folder):
+            count += 1
+            if perf_counter() - began > seconds:
+                break
+    return max(count, LEAST_ELEMENTS)
+
+
+def without_counters() -> None:
+    """Replace the methods that count by the same methods without the lines that do."""
+    for name in ("pull", "pull_until", "_place"):
+        source = textwrap.dedent(inspect.getsource(getattr(inputs.Input, name)))
+        bare, left_out = COUNTING.subn("", re.sub(r"^ *self\._counters\.nanoseconds.*$", "", source, flags=re.M))
+        if not left_out:
+            raise RuntimeError(f"no line of Input.{name} counts: adapt COUNTING")
+        defined: dict[str, Any] = {}
+        exec(bare, vars(inputs), defined)
+        setattr(inputs.Input, name, defined[name])
+    Meter.begin_wait = lambda _: None  # type: ignore[method-assign]
+    Meter.end_wait = lambda _, stats: None  # type: ignore[method-assign] # noqa: ARG005
+
+
+class Callgrind:
+    """Requests to valgrind: a sequence of rotations that it recognises, and other processors execute to no effect."""
+
+    CODE = bytes.fromhex("4889f8 31d2 48c1c703 48c1c70d 48c1c73d 48c1c733 4887db 4889d0 c3")
+    ZERO, DUMP_AT, START, STOP = ((ord("C") << 24 | ord("T") << 16) + number for number in (1, 3, 4, 5))
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        self._memory.write(self.CODE)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._call = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_void_p)(address)
+
+    def ask(self, code: int, argument: int = 0) -> None:
+        """Send one request."""
+        request = (ctypes.c_ulong * 6)(code, argument)  # held until the call returns
+        self._call(ctypes.addressof(request))
+
+    def counted(self, name: str, work: Callable[[], None]) -> None:
+        """Count the instructions of some work, and write them under a name."""
+        self.ask(self.START)
+        self.ask(self.ZERO)
+        work()
+        text = ctypes.create_string_buffer(name.encode())
+        self.ask(self.DUMP_AT, ctypes.addressof(text))
+        self.ask(self.STOP)
+
+
+def count_here(folder: Path, counts: dict[str, int], *, bare: bool) -> None:
+    """In a process under valgrind: each line once to warm up, then twice counted."""
+    if bare:
+        without_counters()
+    callgrind = Callgrind()
+    for name, elements in counts.items():
+        run(versions.LINES[name], folder, elements)
+        for _ in range(2):
+            callgrind.counted(name, lambda name=name, n=elements: run(versions.LINES[name], folder, n))  # type: ignore[misc]
+
+
+def instructions(folder: Path, counts: dict[str, int], *, bare: bool) -> dict[str, int]:
+    """The instructions of a pass of each line; the smaller of two counts."""
+    with tempfile.TemporaryDirectory() as out:
+        valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}/counts", "-q"]
+        child = [sys.executable, __file__, "--count", str(folder), "--counts", json.dumps(counts)]
+        subprocess.run([*valgrind, *child, *(["--bare"] if bare else [])], check=True, stderr=subprocess.DEVNULL)
+        found: dict[str, int] = {}
+        for path in Path(out).glob("counts*"):
+            text = path.read_text(errors="replace")
+            name = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.MULTILINE)
+            total = re.search(r"^totals: (\d+)$", text, re.MULTILINE)
+            if name and total:
+                found[name[1]] = min(int(total[1]), found.get(name[1], 1 << 62))
+    return found
+
+
+def show_instructions(folder: Path, names: list[str], seconds: float) -> None:
+    """Print what counters cost in each line."""
+    worst = 0.0
+    counts = {name: elements_in(versions.LINES[name], folder, seconds) for name in names}
+    with_them, without = (instructions(folder, counts, bare=bare) for bare in (False, True))
+    for name, elements in counts.items():
+        more = with_them[name] / without[name] - 1
+        worst = max(worst, more)
+        print(f"{name}: {elements:,} elements, {without[name] / 1e6:,.0f} M instructions, counters {more:+.2%}")
+    print(f"at most {worst:.2%}; asked: {MOST_COUNTED:.0%}")
+
+
+def gil_sample_seconds() -> float:
+    """CPU time of one sample of the thread that watches the GIL."""
+    sampler, began = GilSampler(0.0005), process_time()
+    with sampler:
+        while sampler._samples < GIL_SAMPLES:
+            sleep(0.05)
+    return (process_time() - began) / sampler._samples
+
+
+def show_samples(folder: Path, names: list[str], seconds: float) -> None:
+    """Print which share of a core the samples of a timeline take."""
+    watching = min(gil_sample_seconds() for _ in range(3)) / GIL_INTERVAL_SECONDS
+    worst = 0.0
+    for name in names:
+        it: Any = iter(versions.LINES[name](folder))
+        if not isinstance(it, hr.Iterator):
+            continue  # it asks for states itself
+        for _ in islice(it, elements_in(versions.LINES[name], folder, seconds)):
+            pass
+        recorder = Recorder(it, 3600.0)
+        best = 1.0
+        for _ in range(5):
+            began = thread_time()
+            for _ in range(SAMPLES // 5):
+                recorder.take(it)
+            best = min(best, (thread_time() - began) / (SAMPLES // 5))
+        recorder.close()
+        it.close()
+        share = best * SAMPLES_A_SECOND + watching
+        worst = max(worst, share)
+        print(f"{name}: {best * 1e6:.0f} us a sample, a timeline takes {share:.2%} of a core", flush=True)
+    print(f"at most {worst:.2%}; asked: {MOST_RECORDED:.0%}")
+
+
+def cpu_seconds(make: Callable[[Path], Any], folder: Path, *, recorded: bool) -> float:
     """CPU time of all threads for one pass."""
     began = process_time()
-    with ds.iterator() as it:
-        if recorded:
-            it.record()
-        for _ in it:
-            pass
+    it = iter(make(folder))
+    if recorded:
+        it.record()
+    for _ in it:
+        pass
     return process_time() - began
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    rounds = parser.parse_args().rounds
-    for name, make in LINES.items():
-        ds = make()
-        cpu_seconds(ds, recorded=True)
+def show_passes(folder: Path, names: list[str], passes: int) -> None:
+    """Print what a timeline costs in whole passes, with and without it in turn."""
+    for name in names:
+        make = versions.LINES[name]
+        if not isinstance(iter(make(folder)), hr.Iterator):
+            continue
+        cpu_seconds(make, folder, recorded=True)
         ratios, plain = [], []
-        for _ in range(rounds):
-            alone = cpu_seconds(ds, recorded=False)
-            ratios.append(cpu_seconds(ds, recorded=True) / alone)
+        for _ in range(passes):
+            alone = cpu_seconds(make, folder, recorded=False)
+            ratios.append(cpu_seconds(make, folder, recorded=True) / alone)
             plain.append(alone)
         more, least, most = (value - 1 for value in (median(ratios), min(ratios), max(ratios)))
         print(f"{name}: {median(plain):.2f} s, with a timeline {more:+.1%} ({least:+.1%} to {most:+.1%})", flush=True)
+
+
+def lines(only: str) -> Iterator[str]:
+    """The names of the lines that hold this."""
+    return (name for name in versions.LINES if only in name)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="lines whose names hold this")
+    parser.add_argument("--seconds", type=float, default=0.05, help="how long a line runs natively")
+    parser.add_argument("--instructions", action="store_true")
+    parser.add_argument("--passes", type=int, default=0)
+    parser.add_argument("--count", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--counts", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.count:
+        count_here(chosen.count, chosen.counts, bare=chosen.bare)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        versions.make_files(folder)
+        names = list(lines(chosen.only))
+        if chosen.instructions:
+            show_instructions(folder, names, chosen.seconds)
+        elif chosen.passes:
+            show_passes(folder, names, chosen.passes)
+        else:
+            show_samples(folder, names, chosen.seconds)
 
 
 if __name__ == "__main__":
