@@ -33,10 +33,11 @@ from headrace.execute.stages.starvation import Meter
 from headrace.execute.stats import Stats
 from headrace.execute.stream import ASSUMED_READER_THREADS, END, Pulled
 from headrace.observe.live import register
-from headrace.ops.mix import Mix, shares_of
+from headrace.ops.mix import Mix, MixMark, shares_of
 from headrace.ops.shared.arguments import integer
 from headrace.ops.shared.calling import Calling
 from headrace.ops.shared.calls import CallStream, One
+from headrace.ops.shared.mix_counts import NO_COUNTS, MixCounts, SourceCount
 from headrace.ops.shared.mix_history import MixSegment
 from headrace.ops.with_options import for_pass, merge_options
 from headrace.physical.lower import NestedPlans, prepare_pass, pulls_blocks
@@ -565,8 +566,9 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             mixture: Which mixture of the plan, if it has several.
 
         Returns:
-            By the name of the source: `rows`, and `epochs`, the number of times it was read through (None if its length
-            is not known). A source that is gone is there too.
+            By the name of the source: `rows`; `epochs`, the number of times it was read through (None if its length is
+            not known); and `tokens`, if the mixture counts them (`unit="tokens"` or `length=`). A source that is gone
+            is there too. If operations after the mixture hold rows (shuffle, pack), these count as well.
 
         >>> ds = hr.mix({"a": hr.Dataset.range(8), "b": hr.Dataset.range(100)}, {"a": 1, "b": 3}, seed=1).batch(64)
         >>> it = iter(ds)
@@ -583,8 +585,31 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             rows, exact = self._rows_of_mixture(place, mixture)
             if not exact and not is_chain(place.course.plan, mix):
                 raise HeadraceError("mixture_report: the mixture is one of several inputs, or repeated; read it alone")
+            if mix.counts:
+                known = self._counts_of(place, mixture, rows if exact else rows - 1).by_name()
+                return {
+                    name: {"rows": n.rows, "epochs": mix.epochs(name, n.rows), "tokens": n.tokens}
+                    for name, n in sorted({**dict.fromkeys(mix.choices.names, SourceCount(0, 0, 0)), **known}.items())
+                }
             counts = mix.choices.history.counts(rows, self._mixture_key(place, mix))
             return {name: {"rows": n, "epochs": mix.epochs(name, n)} for name, n in sorted(counts.items())}
+
+    def _counts_of(self, place: Place, mixture: int, rows: int) -> MixCounts:
+        """The counts of a mixture before row `rows`: those of its mark, or found by reading on from there."""
+        marks, options = place.mark.marks(), merge_options(place.course.plan)
+        run = Pass(Prepared.of, options=options, sizes=place.course.sizes)
+        try:
+            prepared = Prepared.of(place.course.plan)
+            _, number, *_ = found = mixtures_of(prepared.plan)[mixture]
+            position = marks.get(number)
+            if position is None or position.ordinal != rows or position.offset:
+                source = run.context(prepared).epoch(place.course.epoch).open(found.mix, marks)
+                source.skip(rows - source.ordinal, replay=True)
+                position = source.mark().marks()[number]
+            own = MixMark.from_json(position.own) if isinstance(position.own, list) else position.own
+            return own.counts if isinstance(own, MixMark) and own.counts else NO_COUNTS
+        finally:
+            run.close()
 
     def _mixture_key(self, place: Place, mix: Mix) -> int:
         """The key of the draws of a mixture."""
@@ -599,7 +624,10 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         later = tuple(segment for segment in segments if segment.start > rows)
         first = MixSegment(rows, names, now.weights)
         history = mix.choices.history
-        changed = history.changed(rows, (first, *later), self._mixture_key(place, mix), forget=exact)
+        before: dict[str, int] | None = None
+        if exact:  # a mixture by tokens has its counts in its marks
+            before = {} if mix.unit == "tokens" else history.counts(rows, self._mixture_key(place, mix))
+        changed = history.changed(rows, (first, *later), before)
         course = place.course
 
         def change(plan: Node) -> Node:
@@ -609,16 +637,19 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         return place._replace(course=course)
 
     def _rows_of_mixture(self, place: Place, number: int) -> tuple[int, bool]:
-        """How many rows a mixture has drawn for what was delivered, and whether none of them will be drawn again.
+        """How many rows a mixture has drawn for what was delivered, and whether just these.
 
         If operations hold rows, the pass is opened at its place, in single rows, to learn how many they hold. One more
         counts as drawn: a part of it may have been used.
         """
         plan = place.course.plan
         mix = mixtures_of(plan)[number]
-        rows = rows_given(plan, mix.mix, place.mark.marks(), place.delivered)
+        marks = place.mark.marks()
+        rows = rows_given(plan, mix.mix, marks, place.delivered)
         if rows is not None:
-            return rows, True
+            position = marks.get(mix.number)
+            again = position is not None and (position.ordinal != rows or (position.own and position.offset))
+            return rows, not again
         run = Pass(Prepared.of, block_rows=1, options=merge_options(plan), sizes=place.course.sizes)
         try:
             run.open(run.context(Prepared.of(plan)).epoch(place.course.epoch), place.mark.marks())

@@ -31,7 +31,9 @@ def expected(name, how, rows):
 
 
 def mixed(weights, how, seed, operations):
-    ds = hr.mix({name: source(name, how) for name in weights}, weights, seed=seed, on_change="adopt")
+    """A mixture that changes; in tokens, a row counts as many as the number that it is."""
+    unit = "tokens" if how == "tokens" else "rows"
+    ds = hr.mix({name: source(name, how) for name in weights}, weights, seed=seed, unit=unit, on_change="adopt")
     return operations(ds)
 
 
@@ -56,8 +58,8 @@ def drawn_weights(draw, names):
 @pytest.mark.parametrize("number", range(20))
 def test_sources_come_once_and_in_order_through_fifty_changes(number):
     draw = random.Random(number)
-    how = ["by number", "streamed", "shuffled"][number % 3]
-    operations = list(OPERATIONS.values())[number // 3 % 3]
+    how = ["by number", "streamed", "shuffled", "tokens"][number % 4]
+    operations = list(OPERATIONS.values())[number // 4 % 3]
     names = ["a", "b", "c"]
     weights = drawn_weights(draw, names)
     it = iter(mixed(weights, how, number, operations))
@@ -86,6 +88,10 @@ def test_sources_come_once_and_in_order_through_fifty_changes(number):
         counts[name] = len(mine)
     report = it.mixture_report()
     assert {name: entry["rows"] for name, entry in report.items()} == {n: c for n, c in counts.items() if n in report}
+    if how == "tokens":
+        assert {n: entry["tokens"] for n, entry in report.items()} == {
+            n: sum(expected(n, how, counts[n])) for n in report
+        }
     assert all(not counts[name] for name in set(counts) - set(report))
     assert len(json.dumps(it.state())) < 3000
 
@@ -151,6 +157,27 @@ def test_operations_that_hold_rows_stay_exact(hold, how):
         found = [_plain(next(other)) for _ in range(60)]
         assert found != rest
         it = plan({"a": 1, "b": 2}).iterator(state=state)
+
+
+@pytest.mark.parametrize("change", [lambda ds: ds, lambda ds: ds.batch(2), lambda ds: ds.distribute(0, 1)])
+def test_a_mixture_that_ends_changes_too(change):
+    def plan(weights):
+        return change(
+            hr.mix({n: source(n, "streamed") for n in weights}, weights, seed=5, repeat=False, on_change="adopt")
+        )
+
+    it, seen = iter(plan({"c": 1, "e": 2})), []
+    for weights in ({"c": 1, "e": 9}, {"c": 3, "e": 1}):
+        seen += [x for _ in range(5) for x in flat(next(it))]
+        it.set_weights(weights)
+        it = plan({"c": 1, "e": 2}).iterator(state=json.loads(json.dumps(it.state())))
+        it.set_weights({"c": 2, "e": 1})
+    it = plan({"c": 1, "e": 1, "a": 1}).iterator(state=it.state())
+    seen += [x for element in it for x in flat(element)]
+    for name in "ace":
+        base = 1000 * (1 + sorted(SIZES).index(name))
+        mine = [x for x in seen if base <= x < base + 1000]
+        assert mine and mine == expected(name, "streamed", len(mine))
 
 
 def _document(x):

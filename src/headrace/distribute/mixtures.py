@@ -201,7 +201,7 @@ def _renamed(position: Any, then: list[str], now: tuple[str, ...], given: dict[s
         return position
     names = [then[branch] for branch in own[0]]
     ended = sorted(now.index(name) for name in names if name in now)
-    return [*position[:2], [ended, [given.get(name, 0) for name in (*now, None)]], *position[3:]]
+    return [*position[:2], [ended, [given.get(name, 0) for name in (*now, None)], *own[2:]], *position[3:]]
 
 
 def _starts(first: int, counts: Any) -> list[int]:

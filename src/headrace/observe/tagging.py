@@ -42,6 +42,7 @@ from headrace.ops.rebatch import Rebatch
 from headrace.ops.rejection_resample import RejectionResample
 from headrace.ops.scan import Scan
 from headrace.ops.shared.batching import Batching
+from headrace.ops.shared.row_sizes import leaf_number, size_of_component
 from headrace.ops.shared.unchanged_rows import PassThrough, UnchangedRows
 from headrace.ops.unbatch import Unbatch
 from headrace.ops.unique import Unique
@@ -240,8 +241,17 @@ class Tagger:
     def _joined(self, node: Any, values: bool) -> Node:
         return self._branches(node, node.branches, (), values)
 
-    @_rewrite.register(Choose)
     @_rewrite.register(Mix)
+    def _mixed(self, node: Any, values: bool) -> Node:
+        if not node.counts:
+            return self._chosen(node, values)
+        size = size_function("mix", node.length_func, node.key)
+        tagged = tuple(self.tagged(branch, values=True) for branch in node.branches[:-1])
+        branches = (*tagged, node.branches[-1])
+        made: Node = replace(node, branches=branches, length_func=lambda element, _: size(element), key=None)
+        return made if values else tags_of(made)
+
+    @_rewrite.register(Choose)
     def _chosen(self, node: Any, values: bool) -> Node:
         return self._branches(node, node.branches[:-1], node.branches[-1:], values)
 
@@ -293,6 +303,18 @@ def looks_at_values(node: Node) -> bool:
 def call(fn: Callable[..., Any], element: Any, *more: Any) -> Any:
     """Call a user's function on an element as operations do: a tuple gives several arguments."""
     return fn(*element, *more) if type(element) is tuple else fn(element, *more)
+
+
+def size_function(operation: str, fn: Callable[..., Any] | None, key: Any) -> Callable[[Any], Any]:
+    """What tells the size of one element, for an operation that was given a function or the key of a component."""
+    if fn is not None:
+        return lambda element: call(fn, element)
+
+    def size(element: Any) -> Any:
+        structure, leaves = flatten(element)
+        return size_of_component(leaves[leaf_number(operation, structure, key)])
+
+    return size
 
 
 def tags_of(pairs: Node) -> Node:

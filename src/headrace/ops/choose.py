@@ -247,7 +247,7 @@ class Choosing(Protocol):
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
-def _marks_of(ctx: Context, branch: Node, marks: Marks) -> Marks:
+def marks_of_branch(ctx: Context, branch: Node, marks: Marks) -> Marks:
     """Where a branch stands; at its start if the marks do not know it, because a mixture got it later."""
     return marks if any(ctx.prepared.number(node) in marks for node in walk(branch)) else START
 
@@ -260,7 +260,7 @@ class ChooseStream(Stream):
         self._node = node
         self._inputs: list[Input] = [
             branch_context(ctx, node.places[i]).open(
-                child, _marks_of(ctx, child, at.inputs) if node.grows else at.inputs, slot=i
+                child, marks_of_branch(ctx, child, at.inputs) if node.grows else at.inputs, slot=i
             )
             for i, child in enumerate(node.branches)
         ]

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from headrace.columns import Indices
-from headrace.columns.block import Block, folded, pick_rows, scalar_block
+from headrace.columns.block import Block, Failure, folded, pick_rows, scalar_block
 from headrace.core import keys
 from headrace.core.keys import Seed
 from headrace.errors import SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
-from headrace.execute.stream import Stream
+from headrace.execute.stream import Made, Stream
 from headrace.indexed.numbered import Numbered, NumberedStream
 from headrace.ops.choose import ChooseStream, check_weights
 from headrace.ops.repeat import Repeat
 from headrace.ops.shared.arguments import integer, one_of
+from headrace.ops.shared.counted_mix import CountedMixStream, Later
 from headrace.ops.shared.gather import NumberStream
+from headrace.ops.shared.mix_counts import MixCounts, Unit
 from headrace.ops.shared.mix_history import MixHistory, MixSegment, check_names, law_of
+from headrace.ops.shared.row_sizes import size_arguments
 from headrace.ops.zip import branch_context
 from headrace.plan.cardinality import ENDLESS, INFINITE, UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING, Node, places, user_site
+from headrace.plan.once import cached_property
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -46,6 +51,8 @@ def mix(
     *,
     schedule: Mapping[int, Weights] | None = None,
     temperature: float = 1.0,
+    unit: Unit = "rows",
+    length: Callable[..., Any] | str | int | None = None,
     repeat: bool = True,
     on_change: OnChange = "refuse",
     name: str | None = None,
@@ -56,18 +63,25 @@ def mix(
     While running, `it.set_weights({...})` changes the weights from the next element on, and `it.mixture_report()` says
     how many rows of each dataset came so far. Both are part of a state.
 
+    With `unit="tokens"` the weights are shares of tokens. They are kept to about one row of each dataset. Datasets are
+    then read in turn, because whose turn it is depends on the lengths of the elements before.
+
     Args:
         datasets: The datasets by name.
-        weights: How much of each, by name or in order; by default equal parts. "proportional" takes the lengths.
-        seed: The seed of the order.
+        weights: How much of each, by name or in order. "proportional" takes the lengths. Default: equal.
+        seed: Seed of the order. Default: `hr.set_random_seed`'s, else another one in each run.
         schedule: Weights for later, by the number of the element from which they hold.
         temperature: Proportional weights are raised to 1 / temperature: above 1, small datasets get more.
+        unit: What weights are shares of: "rows" or "tokens".
+        length: How many tokens an element has: a function, or the key of a component, whose first axis is counted (a
+            number is taken as it is). Default for `unit="tokens"`: the only component. With `unit="rows"` it makes
+            `it.mixture_report()` count tokens, and datasets are read in turn.
         repeat: Begin datasets anew when they are through, each in epochs of its own. Otherwise the mixture ends where a
             dataset has no element for its turn.
         on_change: What becomes of a state that was taken with other weights or other datasets. "refuse" raises a
             StateError. "adopt" goes on with the new ones: each dataset that both have goes on exactly where it stood,
             a new one begins, and one that is gone is left.
-        name: A name for the operation.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset of the elements of all.
@@ -76,21 +90,14 @@ def mix(
         SpecError: The elements of the datasets differ.
         ValueError: Weights are negative, all 0, or of other names.
 
-    Args:
-        datasets: Datasets by name.
-        weights: Share of each dataset by name. Default: equal.
-        seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
-        schedule: Later weights, by the number of the element from which they hold.
-        repeat: Whether datasets begin again when they are exhausted.
-        name: Label of the operation in `explain()`, `stats()` and error messages.
-
-    Returns:
-        A new dataset.
-
     >>> web, code = hr.Dataset.range(1000), hr.Dataset.range(-5, 0)
     >>> ds = hr.mix({"web": web, "code": code}, {"web": 3, "code": 1}, seed=1, schedule={512: {"web": 1, "code": 0}})
     >>> [sum(int(x) < 0 for x in ds[a : a + 256]) for a in (0, 256, 512)]
     [64, 64, 0]
+    >>> short, long = (hr.Dataset.from_tensors(np.arange(size)) for size in (10, 90))
+    >>> it = iter(hr.mix({"short": short, "long": long}, seed=1, unit="tokens"))
+    >>> sum(len(next(it)) == 90 for _ in range(1000))
+    100
     """
     if not isinstance(datasets, Mapping) or not datasets:
         raise TypeError(f"mix takes a dict of datasets by their names, not {datasets!r}")
@@ -107,10 +114,16 @@ def mix(
             raise SpecError(f"mix: the elements of {names[0]!r} and {names[i]!r} differ: {reason}")
     site = user_site()
     one_of("on_change", on_change, OnChange)
+    one_of("unit", unit, Unit)
+    if unit == "tokens" and isinstance(weights, str):
+        raise ValueError('mix: proportional weights count rows: give numbers with unit="tokens"')
+    counts = unit == "tokens" or length is not None
+    sized = size_arguments("mix", "length", length, nodes[0].spec) if counts else (None, None)
     shares = _proportional(names, nodes, weights, temperature)
     choices = MixChoices(names, _segments(names, shares, schedule), keys.seed(seed), site=site)
     branches = tuple(Repeat(node, None, site=site) for node in nodes) if repeat else nodes
-    return dataset_of(Mix((*branches, choices), places([*branches, choices]), on_change, site=site, name=name))
+    where = places([*branches, choices])
+    return dataset_of(Mix((*branches, choices), where, on_change, unit, counts, *sized, site=site, name=name))
 
 
 def _proportional(
@@ -210,8 +223,28 @@ class Mix(Node):
     branches: tuple[Node, ...]
     places: tuple[int, ...] = field(repr=False)
     on_change: OnChange = field(default="refuse", metadata=TUNING)
+    unit: Unit = "rows"
+    counts: bool = False
+    """Whether tokens are counted."""
+    length_func: Callable[..., Any] | None = None
+    key: Any = None
 
     stop_on_empty = True
+
+    @cached_property
+    def pure(self) -> bool:
+        """See the class."""
+        return self.length_func is None and all(branch.pure for branch in self.branches)
+
+    @property
+    def live(self) -> bool:  # type: ignore[override]
+        """See the class."""
+        return self.length_func is not None
+
+    @cached_property
+    def function(self) -> Function | None:
+        """The length function and its traces."""
+        return None if self.length_func is None else Function(self.length_func)
 
     @property
     def grows(self) -> bool:
@@ -243,7 +276,15 @@ class Mix(Node):
 
     @property
     def indexable(self) -> bool:
-        return self.cardinality == INFINITE and all(node.indexable for node in self.branches)
+        return not self.counts and self.cardinality == INFINITE and all(node.indexable for node in self.branches)
+
+    def remark(self) -> str | None:
+        return None if self.function is None else self.function.remark(self.spec)
+
+    def index_remedy(self) -> str:
+        if self.counts:
+            return "mix by rows, without a length: whose turn it is depends on the lengths of the elements before"
+        return "index the datasets before"
 
 
 @fetches(Mix)
@@ -271,19 +312,33 @@ class MixMark(OwnMark):
 
     branches: tuple[int, ...]
     given: tuple[int, ...]
+    counts: MixCounts | None = None
+    """Of each source, if tokens are counted."""
 
     rereads = False
-    turns = None
-    """How many of the next rows are each branch's; of a mark that was restored, only the stream knows."""
+    later = None
+    """How to find the mark of a row that comes after; of a mark that was restored, only the stream knows."""
+
+    def to_json(self) -> list[Any]:
+        """As a state holds it."""
+        made = super().to_json()
+        return made[:-1] if self.counts is None else made
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
         """Return what `to_json` gave. States of earlier versions have the branches alone."""
-        return super().from_json([*data, []] if isinstance(data, list) and len(data) == 1 else data)
+        return super().from_json([*data, *([], None)[len(data) - 1 :]] if isinstance(data, list) and data else data)
 
-    def advance(self, rows: int) -> MixMark | None:
-        turns: Callable[[int], list[int]] | None = self.turns
-        return None if turns is None else MixMark(self.branches, tuple(turns(rows)))
+    def advance(self, rows: int) -> OwnMark | None:
+        later: Later | None = self.later
+        return None if later is None else later(rows)
+
+
+def counted_mark(given: tuple[int, ...], counts: MixCounts, later: Later | None) -> MixMark:
+    """The mark of a mixture that counts tokens."""
+    made = MixMark((), given, counts)
+    made.later = later  # type: ignore[assignment]
+    return made
 
 
 class MixStream(ChooseStream):
@@ -298,23 +353,36 @@ class MixStream(ChooseStream):
         for each, rows in zip(self._inputs, () if own is None else own.given, strict=False):
             if each.skip(rows, replay=True) < rows:
                 raise StateError("a source of the mixture ended before the element where the state was taken")
+        self._made_until = [self._next_choice()]
+
+    def pull(self, want: int) -> Made:
+        made = super().pull(want)
+        if isinstance(made, Block | Failure):
+            self._made_until[0] += made.rows
+        return made
+
+    def _next_choice(self) -> int:
+        waiting = self._waiting[-1]
+        return (waiting if waiting else self._inputs[-1]).mark().ordinal
 
     def _own(self, ended: tuple[int, ...]) -> OwnMark:
-        start, choices, path = self._inputs[-1].mark().ordinal, self._choices, self._path
-        if self._waiting[-1]:
-            start = self._waiting[-1].mark().ordinal
+        start, choices, path, endless = self._next_choice(), self._choices, self._path, self._endless
+        made_until = self._made_until
 
-        def turns(rows: int) -> list[int]:
+        def later(rows: int) -> MixMark | None:
+            if not endless and start + rows > made_until[0]:  # a source may have no row for its turn
+                return None
             found, _ = choices.find(path, np.arange(start, start + rows))
-            return [*np.bincount(found, minlength=len(choices.names)).tolist(), rows]
+            return MixMark(ended, (*np.bincount(found, minlength=len(choices.names)).tolist(), rows))
 
         made = MixMark(ended, ())
-        if self._endless:  # else it may be found at the end that there were fewer
-            made.turns = turns  # type: ignore[assignment]
+        made.later = later  # type: ignore[assignment]
         return made
 
 
 @opens(Mix, own=MixMark)
 def open_mixed(node: Mix, ctx: Context, at: At) -> Stream:
     """Open by number if possible, so that any position is found at once. Else read each dataset in turn."""
+    if node.counts:
+        return CountedMixStream(node, ctx, at, counted_mark)
     return NumberStream(ctx, node, ENDLESS, np.arange) if node.addressable else MixStream(node, ctx, at)

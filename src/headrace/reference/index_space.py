@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from headrace.errors import ElementError
 from headrace.ops.choose import Choose
 from headrace.ops.mix import Mix, MixChoices
 from headrace.ops.shared.mix_history import UNIT, halved
-from headrace.reference.base import Place, Row, draw, fold_id, pair, rows
+from headrace.ops.shared.row_sizes import checked_size, leaf_number, size_of_component
+from headrace.reference.base import Place, Row, call, draw, fold_id, pair, parts_of, private_copy, rows
 from headrace.reference.batch import stack_elements
 
 
@@ -41,7 +43,52 @@ def _(node: Distribute, at: Place) -> Iterator[Row]:
 
 @rows.register
 def _(node: Mix, at: Place) -> Iterator[Row]:
+    if node.counts:
+        return _counted(node, at)
     return rows(Choose(node.branches, node.places, True, "mix", site=node.site), at)
+
+
+def _counted(node: Mix, at: Place) -> Iterator[Row]:
+    inputs = [rows(n, at.branch(p) if p else at) for n, p in zip(node.branches, node.places, strict=True)]
+    *sources, choices = inputs
+    names, history, last = node.choices.names, node.choices.history, node.places[-1]
+    seed = node.choices.seed.key((at.branch(last) if last else at).path)
+    came, tokens, charged = ([0] * len(names) for _ in range(3))
+    for number in count():
+        index = max(i for i, segment in enumerate(history.segments) if segment.start <= number)
+        segment = history.segments[index]
+        if number == segment.start:
+            charged = [0] * len(names)
+        if node.unit == "rows":
+            branch = int(next(choices).value)
+        else:
+            key = mix_key(seed, history.forgotten + index)
+            turns = []
+            for i, (name, weight) in enumerate(zip(segment.names, segment.weights, strict=True)):
+                b = names.index(name)
+                draw = (mix_key(key, i, came[b]) >> 11) / 2**53
+                if weight:
+                    turns.append(((charged[b] + draw * (tokens[b] / max(1, came[b]))) / weight, draw, i))
+            branch = names.index(segment.names[min(turns)[2]])
+        row = next(sources[branch], None)
+        if row is None:
+            return
+        size = 0
+        value = row.value
+        if not isinstance(value, ElementError):
+            try:
+                if node.length_func is not None:
+                    found = call(node.length_func, private_copy(value))
+                else:
+                    structure, leaves = parts_of(value)
+                    found = size_of_component(leaves[leaf_number("mix", structure, node.key)])
+                size = int(checked_size(found, "iu"))
+            except Exception as error:
+                value = node.error(error, number)
+        came[branch] += 1
+        tokens[branch] += size
+        charged[branch] += max(1, size)
+        yield Row(fold_id(row.id, branch + 1), value)
 
 
 @rows.register

@@ -56,13 +56,16 @@ class MixHistory:
     parked: tuple[tuple[str, str], ...] = ()
     """Where sources stood that are gone, as JSON: one that comes back goes on there."""
 
-    def changed(self, row: int, later: tuple[MixSegment, ...], key: int, *, forget: bool) -> MixHistory:
-        """With other segments from a row on. `forget` those before it: no row of them will be looked for again."""
+    def changed(self, row: int, later: tuple[MixSegment, ...], before: Mapping[str, int] | None) -> MixHistory:
+        """With other segments from a row on.
+
+        Those before it are forgotten if no row of them will be looked for again: then `before` says how many rows of
+        each source they had.
+        """
         kept = tuple(segment for segment in self.segments if segment.start < row)
-        if not forget:
+        if before is None:
             return replace(self, segments=(*kept, *later))
-        counts = self.counts(row, key)
-        return MixHistory(later, self.forgotten + len(kept), tuple(sorted(counts.items())), self.parked)
+        return MixHistory(later, self.forgotten + len(kept), tuple(sorted(before.items())), self.parked)
 
     def counts(self, rows: int, key: int) -> dict[str, int]:
         """How many of the first `rows` rows are of each source."""
@@ -135,7 +138,7 @@ class MixLaw:
         """The source at each of these rows, and which of its rows it is."""
         found = np.empty((2, len(indices)), np.int64)
         if len(indices) and int(indices.min()) < int(self._starts[0]):
-            raise StateError(f"the mixture was changed at element {self._starts[0]}, and earlier ones are forgotten")
+            raise forgotten(int(self._starts[0]))
         segment_of = np.searchsorted(self._starts, indices, side="right") - 1
         for number in np.unique(segment_of).tolist():
             within = segment_of == number
@@ -145,11 +148,7 @@ class MixLaw:
             before = np.array([self._before[number].get(name, 0) for name in names], np.int64)
             branches = self._branches[number][part[0]]
             if (branches < 0).any():
-                gone = names[int(part[0][branches < 0][0])]
-                raise StateError(
-                    f"the mixture has no source {gone!r} any more, and operations after it hold rows of it: keep the "
-                    "source with weight 0 until they are through"
-                )
+                raise gone(names[int(part[0][branches < 0][0])])
             found[0, within], found[1, within] = branches, part[1] + before[part[0]]
         return found[0], found[1]
 
@@ -158,6 +157,19 @@ class MixLaw:
 def law_of(history: MixHistory, names: tuple[str, ...], key: int) -> MixLaw:
     """The law of a mixture; made once."""
     return MixLaw(history, names, key)
+
+
+def forgotten(row: int) -> StateError:
+    """Why no row is found before the one at which the weights were changed."""
+    return StateError(f"the mixture was changed at element {row}, and earlier ones are forgotten")
+
+
+def gone(name: str) -> StateError:
+    """Why no row is found of a source that the mixture had."""
+    return StateError(
+        f"the mixture has no source {name!r} any more, and operations after it hold rows of it: keep the source with "
+        "weight 0 until they are through"
+    )
 
 
 def check_names(weights: Mapping[str, float], names: tuple[str, ...]) -> None:
