@@ -91,6 +91,20 @@ def test_meshes_of_jax_in_one_process():
     assert first.sharding == sharding and first.tolist() == [0, 1]
 
 
+def test_two_processes_of_jax_hold_parts_of_global_arrays(tmp_path):
+    pytest.importorskip("jax")
+    program = Path(__file__).with_name("jax_mesh_run.py")
+    subprocess.run([sys.executable, str(program), str(tmp_path)], check=True, timeout=300)
+    for rank in (0, 1):
+        found = json.loads((tmp_path / f"rank-{rank}").read_text())
+        for step, (other, same) in enumerate(zip(found["other rows"], found["the same rows"], strict=True)):
+            halves = [[6 * step + 3 * half + i for i in range(3)] for half in (0, 1)]
+            total = sum(100 * row + token for rows in halves for row in rows for token in range(4))
+            assert other == [[6, 4], [halves[rank]] * 2, total], "the devices of a process hold the same rows"
+            assert same == [[6, 4], halves, total], "and here the processes do"
+        assert len(found["other rows"]) == len(found["the same rows"]) == 4
+
+
 def test_bad_arguments_are_named():
     for wrong, said in [
         (lambda: D.range(3).distribute(mesh=(0, 3, {"dp": 2})), "do not make 3 processes"),

@@ -83,17 +83,6 @@ def pack(
         SpecError: The elements have no such fields, or their dtypes are not known.
         ValueError: An argument contradicts another.
 
-    Args:
-        length: Length of a row.
-        strategy: "concat" cuts rows from one long sequence; "first_fit" keeps sequences whole.
-        separator: Token that is put behind each sequence. Default: none.
-        lookahead: Number of sequences that "first_fit" looks at.
-        documents: Whether to add the number of the document of each token.
-        name: Label of the operation in `explain()`, `stats()` and error messages.
-
-    Returns:
-        A new dataset.
-
     >>> docs = hr.Dataset.from_tensor_slices(hr.Ragged.from_rows([np.arange(n) + 10 * n for n in (1, 2, 3, 4)]))
     >>> for row in docs.pack(6, "first_fit"):
     ...     print(row["tokens"], row["segments"], row["positions"])
