@@ -14,7 +14,7 @@ PLAIN, STATEFUL = "torch.utils.data.", "torchdata."
 
 
 class PlainLoaderWarning(UserWarning):
-    """A plain DataLoader in Lightning reads a feed: a resume within an epoch begins the epoch anew."""
+    """A DataLoader in Lightning reads a feed: after a resume, batches come again or never."""
 
 
 def check_loader(*, shared: bool, prepared: bool) -> None:
@@ -45,16 +45,23 @@ def check_loader(*, shared: bool, prepared: bool) -> None:
                 "Accelerate deals out batches to the processes, and this feed has done so already, so most would be "
                 "lost: give accelerator.prepare the feed itself, or make it with to_torch(shard=False)"
             )
-    if any(name.startswith(STATEFUL) for name in callers):
+    if not any(name.startswith(LIGHTNING) for name in callers):  # a worker that was forked has its parent's frames
         return
-    if any(name.startswith(LIGHTNING) for name in callers):  # a worker that was forked has the frames of its parent
-        warnings.warn(
-            "a plain DataLoader reads this feed, and Lightning cannot save its position: after a resume within an "
-            "epoch, batches are trained twice or never. Give the feed itself to the trainer, as in trainer.fit(model, "
-            "ds.to_torch()), or torchdata's StatefulDataLoader(feed, batch_size=None, num_workers=…): both are exact",
-            PlainLoaderWarning,
-            stacklevel=3,
+    if any(name.startswith(STATEFUL) for name in callers):
+        why = (
+            "a StatefulDataLoader reads this feed, and Lightning restores it within an epoch only: after a resume from "
+            "a checkpoint at the end of an epoch, batches of the first epoch come again"
         )
+    else:
+        why = (
+            "a plain DataLoader reads this feed, and Lightning cannot save its position: after a resume within an "
+            "epoch, batches are trained twice or never"
+        )
+    warnings.warn(
+        f"{why}. Give the feed itself to the trainer, as in trainer.fit(model, ds.to_torch()), which is exact",
+        PlainLoaderWarning,
+        stacklevel=3,
+    )
 
 
 def _callers() -> list[str]:

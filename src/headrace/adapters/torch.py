@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.adapters.accelerate import Prepared
 from headrace.adapters.feed import Feed, Target, worker_part
+from headrace.adapters.lightning import InLightning
 from headrace.adapters.on_device import ChannelsFirst, DeviceTensors
 from headrace.adapters.plain_loader import check_loader
 from headrace.adapters.tensors import Casts, Tensors
@@ -58,11 +59,12 @@ def to_torch(
       `non_blocking=False`. Several devices get the batches in turn. Batches that are views of one large array (nothing
       shuffles or maps its slices) are read by the device in place, from the second pass on: the array is
       page-locked as long as the result of `to_torch` or a pass over it lives. So are large batches of other datasets,
-    whose memory is reused. - `dtypes`: what to cast, by component (`0`, `"image"`, `("x", 0)`) or by NumPy dtype,
-      as in `{np.float64: torch.float32}`.
+      whose memory is reused.
+    - `dtypes`: what to cast, by component (`0`, `"image"`, `("x", 0)`) or by NumPy dtype, as in
+      `{np.float64: torch.float32}`.
     - `pin_memory`: page-locked buffers for copies to a GPU (the default there); without a device, tensors in
-    page-locked memory. - `shard`: if torch.distributed is initialized, each rank reads its own share of the elements,
-    every
+      page-locked memory.
+    - `shard`: if torch.distributed is initialized, each rank reads its own share of the elements, every
       `world_size`-th, and all as many. False reads everything in every process, for datasets that were sharded before;
       (count, index) names the share. Workers of a `DataLoader(feed, batch_size=None, num_workers=4)` share what is
       left, and the loader gives it in order.
@@ -207,7 +209,7 @@ def _feed_class() -> type[Any]:
     get_worker_info = data.get_worker_info
     base: Any = data.IterableDataset
 
-    class TorchFeed(Prepared, Feed, base):  # type: ignore[misc]
+    class TorchFeed(InLightning, Prepared, Feed, base):  # type: ignore[misc]
         """A dataset as tensors."""
 
         _auto_shard = False
