@@ -198,3 +198,15 @@ def test_slices_of_rows_that_show_are_made_of_no_more_rows_than_were_asked_for()
     it = iter(D.from_tensor_slices(ROWS).map(note).flat_map(D.from_tensor_slices))
     assert numbers(next(it) for _ in range(6)) == list(range(6))
     assert len(SEEN) == 2
+
+
+@pytest.mark.parametrize("nesting", NESTING)
+def test_errors_of_datasets_that_no_code_of_the_user_builds_name_the_line_of_the_nesting(nesting, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"good\n\xff\n")
+    names = D.range(1).map(lambda _: str(tmp_path / "a.txt"), mode="eager")
+    ds = NESTING[nesting](names, hr.TextLineDataset)
+    with pytest.raises(hr.ElementError) as raised:
+        list(ds)
+    assert raised.value.site == ds._node.site
+    assert f"added at {__file__}:" in str(raised.value)
+    check_transformation(ds)

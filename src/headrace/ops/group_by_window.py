@@ -28,7 +28,7 @@ from headrace.ops.shared.children import OneRow
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At, Mark, Marked, OwnMark
-from headrace.plan.node import TUNING, Ahead, Divides, Node
+from headrace.plan.node import TUNING, Ahead, Divides, Node, called_for
 from headrace.plan.spec import Probe, Spec
 from headrace.plan.structure import Structure
 from headrace.trace.function import Function
@@ -157,7 +157,7 @@ class GroupByWindow(Node):
         path, number = int(rows.ids[0, 0]), int(rows.ids[0, 1])
         try:
             salt = keys.mix_key(self.seed.key(ctx.path), path, number)
-            with keys.keyed_seeds(salt):
+            with keys.keyed_seeds(salt), called_for(self.site):
                 window = dataset_of(Memory(self.input.spec, rows.rows, structure, rows.columns, "window"))
                 made = self.reduce_func(np.int64(key), window)
             if not is_dataset(made):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -316,10 +317,36 @@ def places(nodes: Sequence[Node]) -> tuple[int, ...]:
     return tuple(sum(bool(random[i] & random[j]) for j in range(i)) for i in range(len(nodes)))
 
 
+_calls = threading.local()
+
+
+class called_for:  # noqa: N801 - a context manager
+    """While a user's function builds datasets: those it leaves to this package were added at `site`.
+
+    `ds.flat_map(hr.TextLineDataset)` has no frame of the user's code between the call and the new node, and below the
+    call there may be a worker thread, or whatever line asked for the row.
+    """
+
+    __slots__ = ("_before", "_site")
+
+    def __init__(self, site: str | None) -> None:
+        self._site = site
+
+    def __enter__(self) -> None:
+        self._before = getattr(_calls, "caller", None)
+        _calls.caller = None if self._site is None else (sys._getframe(1), self._site)
+
+    def __exit__(self, *raised: object) -> None:
+        _calls.caller = self._before
+
+
 def user_site(above: int = 0) -> str:
     """File and line of the user's call: the innermost frame outside this package, `above` frames up at least."""
     frame = sys._getframe(1 + above)
+    caller, site = getattr(_calls, "caller", None) or (None, "")
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        if frame is caller:
+            return site
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

@@ -9,7 +9,7 @@ from headrace.errors import ElementError
 from headrace.execute.state import with_keyed_seeds
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
-from headrace.plan.node import Node
+from headrace.plan.node import Node, called_for
 from headrace.reference.base import Place, Row, call, flushed, private_copy, rows
 
 
@@ -21,7 +21,7 @@ def children_of(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]
             continue
         try:
             key = mix_key(node.seed.key(at.path), *row.id)
-            with keyed_seeds(key):
+            with keyed_seeds(key), called_for(node.site):
                 made = call(node.fn, private_copy(row.value))
             if not isinstance(getattr(made, "_node", None), Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")

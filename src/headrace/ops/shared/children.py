@@ -13,7 +13,7 @@ from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Pulled
 from headrace.ops.shared.calls import rows_as_arguments
 from headrace.plan.marks import START, Mark, Marked
-from headrace.plan.node import Node
+from headrace.plan.node import Node, called_for
 
 
 class Parent(Protocol):
@@ -27,6 +27,8 @@ class Parent(Protocol):
     def seed(self) -> Seed: ...
     @property
     def pure(self) -> bool: ...
+    @property
+    def site(self) -> str | None: ...
     def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
@@ -84,7 +86,7 @@ def build_child(parent: Parent, ctx: Context, row: Block, number: int) -> tuple[
     folds = (int(row.ids[0, 0]), int(row.ids[0, 1]))
     try:
         key = mix_key(parent.seed.key(ctx.path), *folds)
-        with keyed_seeds(key):
+        with keyed_seeds(key), called_for(parent.site):
             made = parent.fn(*next(rows_as_arguments(row)))
         node = with_keyed_seeds(_node(made), key)
     except Exception as error:
