@@ -12,6 +12,7 @@ from itertools import count
 from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 from headrace import _native
 from headrace.columns import read_only
@@ -141,6 +142,17 @@ class Place(NamedTuple):
 
 
 _serials = count(1)
+
+
+_fixed_parts: WeakKeyDictionary[Node, tuple[Any, ...]] = WeakKeyDictionary()
+"""What the states of all passes over a plan share: the first `state()` of every later pass need not find it again."""
+
+
+def _fixed_parts_of(plan: Node) -> tuple[Any, ...]:
+    """Return the fields of `Described` that follow from the plan alone."""
+    changes.warn_of_unkeyed_draws(plan)
+    functions = {} if merge_options(plan).on_change == "ignore" else changes.digests(plan)
+    return states.drawn_seeds(plan), functions, states.process_of(plan)
 
 
 class Refused(Exception):  # noqa: N818 - not an error of its own
@@ -439,11 +451,9 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         plan = place.course.plan
         described = self._described
         if described is None or described.plan is not plan:
-            changes.warn_of_unkeyed_draws(plan)
-            functions = {} if merge_options(plan).on_change == "ignore" else changes.digests(plan)
-            seeds = states.drawn_seeds(plan)
-            process, mixtures = states.process_of(plan), tuple(mixtures_as_json(plan))
-            described = states.Described(plan, states.description(plan), seeds, functions, process, mixtures)
+            fixed = _fixed_parts.get(plan) or _fixed_parts.setdefault(plan, _fixed_parts_of(plan))
+            lines = states.description(plan)  # files may change between passes
+            described = states.Described(plan, lines, *fixed, tuple(mixtures_as_json(plan)))
             self._described = described
         state = states.make_state(
             described,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.execute import changes
 from headrace.execute import state as states
 
 D = hr.Dataset
@@ -239,3 +240,32 @@ def test_a_branch_that_was_not_read_since_a_restore_says_nothing_of_the_others()
     again = ds.iterator(state=it.state())
     assert [int(next(again)) for _ in range(5)] == want[4:9]
     assert [int(x) for x in ds.iterator(state=again.state())] == want[9:]
+
+
+def test_what_follows_from_the_plan_alone_is_found_once_for_all_passes(monkeypatch):
+    searched = []
+    original = changes.digests
+    monkeypatch.setattr(changes, "digests", lambda plan: searched.append(plan) or original(plan))
+    ds = hr.Dataset.range(9).map(lambda x: x + 1).shuffle(3, seed=1)
+    taken = []
+    for _ in range(3):
+        with iter(ds) as it:
+            next(it)
+            taken.append(it.state())
+            taken[-1]["functions"]["digests"].clear()  # a state belongs to whoever took it
+            taken.append(it.state())
+    assert len(searched) == 1
+    assert all(state["functions"]["digests"] for state in taken[1::2])
+
+
+def test_a_state_names_the_files_as_they_are_in_its_pass(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a\nb\n")
+    ds = hr.TextLineDataset(str(path))
+    plans = []
+    for text in ("a\nb\n", "c\nd\ne\n"):
+        path.write_text(text)
+        with iter(ds) as it:
+            next(it)
+            plans.append(it.state()["plan"])
+    assert plans[0] != plans[1]

@@ -127,7 +127,7 @@ def make_state(
     state: dict[str, Any] = {
         "headrace": VERSION,
         "plan": about.lines,
-        **({"functions": functions} if functions else {}),
+        **({"functions": {**functions, "digests": dict(functions["digests"])}} if functions else {}),
         "seeds": list(about.seeds),
         **({"sizes": dict(sizes)} if sizes else {}),
         **({"process": list(process)} if process else {}),

@@ -280,7 +280,7 @@ class FileList:
         near = [name for name in self.names if local_path(name) is not None]
         far = [name for name in self.names if local_path(name) is None]
         known = dict(zip(near, local_identities(near), strict=True))
-        if len(far) > MAX_REMOTE_CHECKS:
+        if not far or len(far) > MAX_REMOTE_CHECKS:
             return known
         asked = [name for name in far if name not in self.seen]
         found = remote_identities(asked, Transport(self._options).using(self._own))
