@@ -2,6 +2,7 @@
 
 import random
 import threading
+from contextlib import suppress
 
 import pytest
 from tests.chaos.interrupts import (
@@ -156,3 +157,20 @@ def test_several_threads_share_rows_that_python_makes():
         thread.join()
     assert sorted(got) == list(range(300))
     assert it.state()["delivered"] == 300
+
+
+def test_an_interrupt_while_seeds_are_keyed_does_not_change_later_seeds():
+    ds = D.range(3).flat_map(lambda n: D.range(4).shuffle(4))
+    counting = Interruption(module="core/keys.py")
+    with counting:
+        list(ds)
+    assert counting.lines > 20
+    for at in range(counting.lines):
+        interruption = Interruption(at, "core/keys.py")
+        with suppress(KeyboardInterrupt), interruption:
+            list(ds)
+        hr.set_random_seed(7)
+        seeds = [D.range(9).shuffle(9)._node.seed for _ in range(2)]
+        hr.set_random_seed(7)
+        assert [D.range(9).shuffle(9)._node.seed for _ in range(2)] == seeds, interruption.struck
+    hr.set_random_seed(None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -69,7 +70,22 @@ def _draws(key: int) -> Iterator[int]:
         count += 1
 
 
-_nested: ContextVar[Iterator[int] | None] = ContextVar("headrace_nested_seeds", default=None)
+class _Keyed:
+    """The seeds of what a user function builds, as long as a `keyed_seeds` keeps this object."""
+
+    __slots__ = ("__weakref__", "draws")
+
+    def __init__(self, key: int) -> None:
+        self.draws = _draws(key)
+
+
+_nested: ContextVar[tuple[weakref.ref[_Keyed], ...]] = ContextVar("headrace_nested_seeds", default=())
+"""Weak references: Ctrl-C may come before a `keyed_seeds` has removed its own."""
+
+
+def _innermost() -> Iterator[int] | None:
+    keyed = next((found for each in reversed(_nested.get()) if (found := each()) is not None), None)
+    return None if keyed is None else keyed.draws
 
 
 def seed(value: int | None) -> Seed:
@@ -78,15 +94,16 @@ def seed(value: int | None) -> Seed:
     """
     if value is not None:
         return Seed(value, explicit=True)
-    source = _nested.get() or (_global[0] if _global else None)
+    source = _innermost() or (_global[0] if _global else None)
     return Seed(int.from_bytes(os.urandom(8), "little") >> 1 if source is None else next(source), explicit=False)
 
 
 @contextlib.contextmanager
 def keyed_seeds(key: int) -> Iterator[None]:
     """While a user function builds datasets: draw their seeds from `key` instead of the operating system."""
-    token = _nested.set(_draws(key))
+    outer, keyed = _nested.get(), _Keyed(key)
     try:
+        _nested.set((*outer, weakref.ref(keyed)))
         yield
     finally:
-        _nested.reset(token)
+        _nested.set(outer)
