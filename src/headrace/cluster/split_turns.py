@@ -50,6 +50,7 @@ class SplitTurns:
         self.cycle_length: int | None = node.cycle_length
         self.block_length = node.block_length
         self.error = node.error
+        self.site = node.site
         self._make = lambda number: RemoteSplit(node.spec, int(number), session, site=node.site)
 
     @property
