@@ -18,7 +18,9 @@ RUN_BY = {
     "service": "tests/cluster/test_page.py",
     "stores": "tests/stores/test_page.py",
     "text": "tests/text/test_docs.py",
-    **dict.fromkeys(("concepts", "faq", "images", "index", "performance", "shards", "tables"), "tests/test_docs.py"),
+    **dict.fromkeys(
+        ("concepts", "device", "faq", "images", "index", "performance", "shards", "tables"), "tests/test_docs.py"
+    ),
 }
 NOT_RUN = {
     "catalogue": "names datasets that are downloaded; tests/catalogue and tests/public run the calls on stand-ins",

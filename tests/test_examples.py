@@ -41,6 +41,10 @@ PROGRAMS = {
         "torch",
         [r"classes: \['disc', 'square', 'stripes'\]", r"batch\(…\) of \(float32", r"test accuracy (0\.[89]|1\.0)"],
     ),
+    "imagenet_torch": (
+        "torch",
+        [r"augmented by NumPy: .* waited for data \d+%", r"augmented on \w+ in batches: .* waited for data \d+%"],
+    ),
     "parquet_groups": ("pyarrow", [r"ParquetDataset\(orders-00000-of-00002", r"\{0: \d+, .*6: \d+\}", r"Ragged\(\[\["]),
     "slow_functions": ("numpy", ["8 threads .* elements/s", "2 processes .* elements/s", "AUTOTUNE finds .* threads"]),
     "demo": (
