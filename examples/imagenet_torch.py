@@ -85,7 +85,7 @@ def train(feed, model, device, epochs):
                 break
             if started is not None:
                 waited += time.perf_counter() - asked
-            with torch.autocast(device.type, torch.bfloat16):
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                 loss = nn.functional.cross_entropy(model(x), y)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -103,9 +103,9 @@ def train(feed, model, device, epochs):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--images", type=int, default=192)
-    parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--images", type=int, default=96)
+    parser.add_argument("--size", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--model", default="small", help="small, or a name of torchvision.models")
     given = parser.parse_args()

@@ -25,7 +25,6 @@ from headrace.ops.cache import cache
 from headrace.ops.choose import choose_from_datasets, sample_from_datasets
 from headrace.ops.chunk import chunk
 from headrace.ops.concatenate import concatenate
-from headrace.ops.device_map import check_follows_device
 from headrace.ops.enumerate import enumerate
 from headrace.ops.filter import filter
 from headrace.ops.flat_map import flat_map
@@ -62,6 +61,7 @@ from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
 from headrace.physical.explain import explanation
+from headrace.plan.capabilities import check_follows_device
 from headrace.plan.cardinality import INFINITE, UNKNOWN
 from headrace.plan.datasets import holds_plans
 from headrace.plan.element import Element

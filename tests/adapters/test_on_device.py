@@ -8,6 +8,15 @@ import headrace as hr
 torch = pytest.importorskip("torch")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Small operations on several threads wait for the slowest of them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def images(device="cpu"):
     pixels = np.random.default_rng(0).integers(0, 256, (10, 8, 6, 3), dtype=np.uint8)
     ds = hr.Dataset.from_tensor_slices((pixels, np.arange(10)))

@@ -5,7 +5,17 @@ import pytest
 
 import headrace as hr
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Small operations on several threads wait for the slowest of them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 f32 = np.float32
 TABLE = np.arange(20, dtype=np.float32).reshape(10, 2)

@@ -11,7 +11,17 @@ import headrace as hr
 from headrace.device.forms import FORMS
 from headrace.device.programs import Programs
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Small operations on several threads wait for the slowest of them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 TABLE = Path(__file__).parents[2] / "docs" / "device.md"
 ROW = re.compile(r"^\| `([\w.]+)` \|[^|]*\| ([\d.]+) \|", re.M)

@@ -15,6 +15,15 @@ from headrace.device.program import DeviceError
 torch = pytest.importorskip("torch")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Small operations on several threads wait for the slowest of them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @cache
 def pictures(count=24):
     rng = np.random.default_rng(1)

@@ -22,10 +22,10 @@ from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Pulled, Stream
 from headrace.ops.shared.calls import place_results, rows_as_arguments
 from headrace.ops.shared.unchanged_rows import PassThrough
-from headrace.plan.capabilities import FollowsDevice, device_of_rows, provides
+from headrace.plan.capabilities import device_of_rows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING, Divides, Node, rebuild, walk
+from headrace.plan.node import TUNING, Divides, Node, rebuild
 from headrace.plan.once import cached_property
 from headrace.plan.spec import Spec
 from headrace.trace.draws import generator_column
@@ -37,17 +37,15 @@ WORKING_COPIES = 8
 """How often a result may be in memory while it is made: temporaries, indices, and batches that wait."""
 
 
-def device_of(operation: str, node: Node, device: Any, **unsupported: Any) -> str | None:
-    """Return the device of a map after `node`, checked; None if it runs on the CPU as usual."""
-    before = device_of_rows(node)
-    if device is None and before is None:
-        return None
+def checked_device(operation: str, node: Node, device: Any, **unsupported: Any) -> str:
+    """Return the device of a map after `node`: the one that is given, or the one where its elements are."""
     for name, value in unsupported.items():
         if value not in (None, False, "auto", "vectorized"):
             raise ValueError(
                 f"{operation}: {name}={value!r} has no meaning with device=, where whole batches run at a time: leave "
                 "it out"
             )
+    before = device_of_rows(node)
     chosen = check_device(before if device is None else device)
     if before is not None and chosen != before:
         raise ValueError(
@@ -256,18 +254,6 @@ class FromDeviceStream(Stream):
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         return self._input.skip(count, replay=replay)
-
-
-def check_follows_device(node: Node) -> None:
-    """Raise ValueError if an operation cannot read rows that are on a device."""
-    if provides(node, FollowsDevice) or device_of_rows(node) is None:
-        return
-    cut = next(n for n in walk(node) if isinstance(n, OnDevice))
-    raise ValueError(
-        f'{node.operation} cannot follow {cut.operation}(device="{cut.device}") at {cut.site}: only map, random_map, '
-        f"batch, take, enumerate, prefetch and ignore_errors can, because elements are on the device from there on. "
-        f"Have {node.operation} before it, or leave out device="
-    )
 
 
 def device_map(node: Node, fn: Callable[..., Any], device: str, *, approximate: bool, **more: Any) -> DeviceMap:

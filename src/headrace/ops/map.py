@@ -14,10 +14,10 @@ from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stages.unordered import Unordered
 from headrace.execute.stream import Stream
-from headrace.ops.device_map import device_map, device_of
 from headrace.ops.shared.arguments import Mode, execution, function, width
 from headrace.ops.shared.calls import MappingCalls, call_on_rows, check_promise, fetch_call, make_rows, open_calls
 from headrace.ops.shared.keywords import explain_keywords
+from headrace.plan.capabilities import device_of_rows
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -92,17 +92,19 @@ def map(
     """
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("map", map_func, self._node.spec)
-    there = device_of(
-        "map",
-        self._node,
-        device,
-        num_parallel_calls=num_parallel_calls,
-        deterministic=deterministic,
-        synchronous=synchronous,
-        mode=mode,
-        output_signature=output_signature,
-    )
-    if there is not None:
+    if device is not None or device_of_rows(self._node) is not None:
+        from headrace.ops.device_map import checked_device, device_map
+
+        there = checked_device(
+            "map",
+            self._node,
+            device,
+            num_parallel_calls=num_parallel_calls,
+            deterministic=deterministic,
+            synchronous=synchronous,
+            mode=mode,
+            output_signature=output_signature,
+        )
         return self._then(partial(device_map, approximate=approximate), fn, there, name=name)
     if approximate:
         raise ValueError("approximate=True has a meaning only with device=")

@@ -16,7 +16,6 @@ from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stages.unordered import Unordered
 from headrace.execute.stream import Stream
-from headrace.ops.device_map import DeviceRandomMap, device_of, device_random_map
 from headrace.ops.shared.arguments import Mode, execution, function, integer, width
 from headrace.ops.shared.calls import (
     CallOutcome,
@@ -28,6 +27,7 @@ from headrace.ops.shared.calls import (
     open_calls,
     rows_as_arguments,
 )
+from headrace.plan.capabilities import device_of_rows
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node, function_name, walk
 from headrace.plan.spec import Probe, Spec
@@ -87,17 +87,19 @@ def random_map(
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("random_map", map_func, self._node.spec, and_a="generator")
     made = keys.seed(None if seed is None else integer("seed", seed))
-    place = sum(isinstance(node, RandomMap | DeviceRandomMap) and node.seed == made for node in walk(self._node))
-    there = device_of(
-        "random_map",
-        self._node,
-        device,
-        num_parallel_calls=num_parallel_calls,
-        deterministic=deterministic,
-        mode=mode,
-        output_signature=output_signature,
-    )
-    if there is not None:
+    place = sum(node.operation == "random_map" and getattr(node, "seed", None) == made for node in walk(self._node))
+    if device is not None or device_of_rows(self._node) is not None:
+        from headrace.ops.device_map import checked_device, device_random_map
+
+        there = checked_device(
+            "random_map",
+            self._node,
+            device,
+            num_parallel_calls=num_parallel_calls,
+            deterministic=deterministic,
+            mode=mode,
+            output_signature=output_signature,
+        )
         return self._then(partial(device_random_map, approximate=approximate), fn, made, place, there, name=name)
     if approximate:
         raise ValueError("approximate=True has a meaning only with device=")

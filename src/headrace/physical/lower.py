@@ -11,7 +11,6 @@ from headrace.formats.shared.records import Records
 from headrace.formats.tables.rows import TableRows
 from headrace.indexed.numbered import Numbered
 from headrace.ops.cache import Cache
-from headrace.ops.device_map import FromDevice
 from headrace.ops.filter import Filter
 from headrace.ops.map import Map
 from headrace.ops.random_map import RandomMap
@@ -79,6 +78,8 @@ def from_device(plan: Node, choices: list[Choice] | None) -> Node:
         return plan
     if choices is not None:
         choices.append(Choice("from_device", "the end", "NumPy arrays are wanted"))
+    from headrace.ops.device_map import FromDevice
+
     return FromDevice(plan)
 
 

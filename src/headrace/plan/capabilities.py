@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 
 from headrace.options import Options
 from headrace.plan.cardinality import INFINITE, UNKNOWN
-from headrace.plan.node import Node
+from headrace.plan.node import Node, walk
 
 P = TypeVar("P")
 
@@ -85,6 +85,18 @@ def device_of_rows(node: Node) -> str | None:
     if provides(node, OnDevice):
         return node.rows_on
     return next((found for child in node.inputs if (found := device_of_rows(child)) is not None), None)
+
+
+def check_follows_device(node: Node) -> None:
+    """Raise ValueError if an operation cannot read the rows of its input because they are on a device."""
+    if provides(node, FollowsDevice) or not any(device_of_rows(child) for child in node.inputs):
+        return
+    cut = next(n for n in walk(node) if provides(n, OnDevice))
+    raise ValueError(
+        f'{node.operation} cannot follow {cut.operation}(device="{device_of_rows(cut)}") at {cut.site}: only map, '
+        f"random_map, batch, take, enumerate, prefetch and ignore_errors can, because elements are on the device from "
+        f"there on. Have {node.operation} before it, or leave out device="
+    )
 
 
 class IsShare(Protocol):
