@@ -50,6 +50,7 @@ from headrace.plan.node import Node
 from headrace.plan.prepared import Prepared
 
 if TYPE_CHECKING:
+    from headrace.execute.origin import Origin
     from headrace.observe.recorder import Recorder
     from headrace.observe.report import html_of, record, report
     from headrace.observe.why import why_slow_so_far
@@ -218,6 +219,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         self._calls: One | None = None
         self._finalizer: Closer | None = None
         self._last_stats = Stats(stages=[])
+        self._last_slowest: list[tuple[float, int, str, Origin]] = []
         self._last_tuning = Tuning(chosen={}, log=[])
         self._meter = meter or Meter()
         self._described: states.Described | None = None
@@ -394,6 +396,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         """Start running at the position of this pass; in a forked child, once more."""
         settings, place = self._settings, self._place
         course = place.course
+        started = perf_counter_ns()
         begin_pass(course.plan)
         options = merge_options(course.plan)
         scan = TINY_CUTS if settings.tiny_cuts else ScanPolicy()
@@ -406,6 +409,8 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             widths=self._epochs.widths,
             scan=scan,
         )
+        if self._recorder is not None and self._recorder.calls:
+            run.time_calls()
         prepared = prepare_pass(course.plan, threads or cpus()) if settings.optimise else Prepared.of(course.plan)
         context = run.context(prepared, with_ids=settings.with_ids, objects=not self._whole).epoch(course.epoch)
         self._pid = os.getpid()
@@ -416,7 +421,9 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         plan = prepared.plan
         free = self._whole or pulls_blocks(plan) or settings.block_rows
         self._pace = run.pace() if free else _one_by_one
-        run.open(context, place.mark.marks())
+        prepared_at = perf_counter_ns()
+        run.open(context, marks := place.mark.marks())
+        self._meter.opened(prepared_at - started, perf_counter_ns() - prepared_at, restored=bool(marks))
         calls = run.root.stream
         if free and calls.handed_over:
             self._pace = run.pace(threads=ASSUMED_READER_THREADS)
@@ -677,14 +684,23 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         """Return statistics of each stage: rows, blocks, bytes, busy and waiting seconds. Prints as a table.
 
         `stats()["starvation"]` says how long the consumer waited for data, and how long it was busy with them;
+        `stats()["first"]` how long the parts of the first wait took: to prepare the plan, to open it or restore a
+        state, to fill buffers; with `record(calls=True)`, each stage's "latency" how long its calls took;
         `stats()["memory"]` how many bytes of large arrays this process holds (`in_use`), keeps for the next ones
         (`idle`) and has page-locked for a device (`pinned`), and how often memory was `taken` and `reused`.
         """
         if self._run is not None:
             self._last_stats = self._report(self._run)
         self._last_stats["starvation"] = self._meter.report()
+        self._last_stats["first"] = self._meter.first_wait()
         self._last_stats["memory"] = _native.pool_stats()
         return self._last_stats
+
+    def _slowest(self) -> list[tuple[float, int, str, Origin]]:
+        """The slowest calls of all stages while a timeline is recorded: seconds, rows, the stage, the first row."""
+        if self._run is not None:
+            self._last_slowest = list(self._run.stage.slowest())
+        return sorted(self._last_slowest, key=lambda call: -call[0])
 
     def _report(self, run: Pass) -> Stats:
         stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
@@ -748,6 +764,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         run = self._run
         if run is not None:
             self._last_stats = self._report(run)
+            self._last_slowest = list(run.stage.slowest())
             self._last_tuning = run.tuner.report()
             self._moved += run.close()
             if self._finalizer is not None:

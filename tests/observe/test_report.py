@@ -20,8 +20,10 @@ HEADRACE = str(Path(sys.executable).with_name("headrace"))
 def recorded(path, threads=None):
     """A finished pass with a timeline of made-up times: tests do not depend on how long it took."""
     it = iter(D.range(200).map(lambda x: len(str(x)), threads, mode="eager").shuffle(20, seed=1).batch(8))
+    it.record(3600.0, calls=True)
     list(it)
     it.report(path)
+    it.close()
     made = load_record(path)
     stages = [[s["rows"], s["bytes"], s["busy_s"], s["waiting_s"]] for s in made["stages"]]
     made["samples"] = [
@@ -118,6 +120,15 @@ def test_the_controls_work(pages, opened):
     tab.locator("#chart").hover(position={"x": 300, "y": 5})
     assert re.fullmatch(r"consumer waits, \d+\.\d\d s: 25 % of the time", tab.locator("#tip").inner_text())
     assert tab.errors == [] and tab.requests == [(pages / "a.html").as_uri()]
+
+
+def test_the_parts_of_the_first_wait_and_the_slowest_calls_are_shown(pages, opened):
+    tab = opened(pages / "a.html")
+    tab.locator("#first .parts div").last.hover()
+    assert re.fullmatch(r"fill: \d\.\d+ s of \d\.\d+ s", tab.locator("#tip").inner_text())
+    assert tab.locator("#slowest tr").count() == 11
+    assert "p95 ms" in tab.locator("#stages").inner_text()
+    assert tab.errors == []
 
 
 def test_ranks_are_a_heat_map(pages, opened):

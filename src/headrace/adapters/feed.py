@@ -325,9 +325,9 @@ class FeedIterator(_native.Forward, PythonIterator[Any]):
         """What limits this pass, from what its stages have counted so far; see `hr.Iterator.why_slow`."""
         return self._iterator.why_slow()
 
-    def record(self, interval_seconds: float = 0.1) -> None:
+    def record(self, interval_seconds: float = 0.1, *, calls: bool = False) -> None:
         """Record a timeline of this pass from now on; see `hr.Iterator.record`."""
-        self._iterator.record(interval_seconds)
+        self._iterator.record(interval_seconds, calls=calls)
 
     def report(
         self,

@@ -12,6 +12,7 @@ from headrace.columns.lazy_block import LateBlock
 from headrace.core.keys import ROOT, mix_key
 from headrace.errors import ElementError, SpecError
 from headrace.execute.inputs import Input, Opened
+from headrace.execute.latencies import ObservedInput
 from headrace.execute.registry import fetching
 from headrace.plan.marks import START, Marked, Marks
 from headrace.plan.node import Node, waits
@@ -141,6 +142,9 @@ class Context(NamedTuple):
             form.late,
             form.objects and self.objects,
         )
+        latencies = inner.stage.latencies
+        if latencies is not None:
+            return ObservedInput(node, inner, marks, self.opened, latencies, flush=flush)
         return Input(node, inner, marks, self.opened, flush=flush)
 
     def open_plan(

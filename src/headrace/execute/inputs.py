@@ -245,8 +245,8 @@ class Input:
         self._note_origin(failure, node)
         return failure.error
 
-    def add_work(self, nanoseconds: int) -> None:
-        """Count time that was spent on its rows elsewhere."""
+    def add_work(self, nanoseconds: int, mark: Mark, row: int) -> None:  # noqa: ARG002 - for inputs that are observed
+        """Count time that was spent elsewhere on row `row` of a block that begins at `mark`."""
         self._counters.nanoseconds += nanoseconds
 
     def skip(self, count: int, *, replay: bool = False) -> int:

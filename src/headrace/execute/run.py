@@ -13,6 +13,7 @@ from headrace.errors import ElementError
 from headrace.execute.budget import POOLED_FRACTION, MemoryBudget, cpus, keep_heap, pool_bytes
 from headrace.execute.context import OBJECTS, Context
 from headrace.execute.inputs import Input, Opened, close_all
+from headrace.execute.latencies import Latencies
 from headrace.execute.origin import Patience
 from headrace.execute.pool import ScanPolicy, pool
 from headrace.execute.stages.autotune import Tuner
@@ -99,6 +100,10 @@ class Pass:
     ) -> Context:
         """Return a context for opening a plan's nodes or fetching from them."""
         return Context(self, prepared, self.stage, self._roots, path, level, with_ids, any_order, objects=objects)
+
+    def time_calls(self) -> None:
+        """Have every stage keep how long its calls take; before the pass is opened."""
+        self.stage.latencies = Latencies()
 
     def open(self, context: Context, marks: Marks = START, *, flush: bool = True) -> None:
         """Open the context's plan at these positions.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from headrace.plan.capabilities import CallsOnRow, HasRemedy, provides
 from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
 from headrace.plan.node import Ahead, Node, draws_numbers
+
+if TYPE_CHECKING:
+    from headrace.execute.latencies import Latencies
+    from headrace.execute.origin import Origin
 
 
 class Reports(Protocol):
@@ -55,6 +59,7 @@ class Stage:
         self.random = False
         self.site: str | None = None
         self.python = False
+        self.latencies: Latencies | None = None
         self.inputs: dict[tuple[int, str], Stage] = {}
         self._closed = Counters()
         self._live: set[Counters] = set()
@@ -75,6 +80,7 @@ class Stage:
                 branch = f"{self.branch}{slot}/" if slot else self.branch
                 stage = self.inputs[key] = Stage(node.label(), path, branch)
                 stage._node, stage._operation = id(node), node.operation
+                stage.latencies = None if self.latencies is None else type(self.latencies)()
                 one_of_its_files = self._operation == node.operation and not node.inputs
                 remedy = node.remedy() if provides(node, HasRemedy) else None
                 stage.remedy = remedy or (self.remedy if one_of_its_files else None)
@@ -153,7 +159,16 @@ class Stage:
             "threaded": self.threaded,
             **{name: extra.report() for name, extra in list(self._extras.items())},
             **({"fill": self._filled[0] / self._filled[1]} if self._filled[1] else {}),
+            **({} if self.latencies is None else {"latency": self.latencies.report()}),
         }
+
+    def slowest(self) -> Iterator[tuple[float, int, str, Origin]]:
+        """Yield the slowest calls of this stage and of those below it: seconds, rows, the stage, the first row."""
+        if self.latencies is not None:
+            for seconds, rows, origin in self.latencies.slowest():
+                yield seconds, rows, self.label, origin
+        for stage in list(self.inputs.values()):
+            yield from stage.slowest()
 
     def _common_remedy(self) -> str:
         """Return a remedy for any stage. Suggest a cache only if it would not repeat random draws in every epoch."""

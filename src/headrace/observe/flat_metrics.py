@@ -41,6 +41,7 @@ def flat(found: dict[str, Any], prefix: str = "headrace/") -> dict[str, float]:
         "waited_s": found["starvation"]["waited_s"],
         "computed_s": found["starvation"]["computed_s"],
         "first_s": found["starvation"]["first_s"],
+        **{f"first/{name}": value for name, value in found["first"].items()},
         **{f"memory/{name}": value for name, value in found["memory"].items()},
     }
     for number, stage in enumerate(found["stages"]):

@@ -49,6 +49,7 @@ def snapshot(it: Iterator) -> dict[str, Any]:
         "delivered": stats.get("delivered", it._delivered),
         "stages": [dict(stage) for stage in stats["stages"]],
         "starvation": dict(stats["starvation"]),
+        "first": dict(stats["first"]),
         "memory": dict(stats["memory"]),
         "tuning": {name: str(value) for name, value in it.tuning()["chosen"].items()},
     }

@@ -23,10 +23,11 @@ class Recorder:
 
     Beside it another thread notices how much the GIL is held. A sample costs what `it.stats()` costs, some tens of
     microseconds, whatever the pipeline does meanwhile. The first sample is taken at the start. The interval doubles as
-    the run gets longer, so the buffer has a fixed size.
+    the run gets longer, so the buffer has a fixed size. With `calls`, stages keep how long their calls took.
     """
 
-    def __init__(self, it: Iterator, interval_seconds: float) -> None:
+    def __init__(self, it: Iterator, interval_seconds: float, *, calls: bool = False) -> None:
+        self.calls = calls
         self._stop = stop = threading.Event()
         self.gil = gil = GilSampler(GIL_INTERVAL_SECONDS)
 

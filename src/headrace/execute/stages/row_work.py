@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -66,10 +67,36 @@ class RowsInTheMaking:
         made = self._made[self._taken :]
         return self._work.place(self._block, self._taken, made) if made else []
 
+    def times(self) -> list[int]:
+        """Return how long each row took, in nanoseconds."""
+        return list(self._times)
+
     def nanoseconds(self) -> int:
         """Return how long the rows take, without outliers that waited for a CPU or the GIL."""
         times = sorted(self._times)
         return times[(len(times) - 1) // 2] * len(times) if times else 0  # the lower median of them
+
+
+class RowTimes(threading.local):
+    """Where calls of a user's function on this thread note how long they took; None if they are not observed."""
+
+    kept: list[int] | None = None
+
+
+ROW_TIMES = RowTimes()
+
+
+def noting(fn: Callable[..., Any], kept: list[int]) -> Callable[..., Any]:
+    """Return the function, noting how long each call takes in nanoseconds."""
+
+    def call(*args: Any) -> Any:
+        started = perf_counter_ns()
+        try:
+            return fn(*args)
+        finally:
+            kept.append(perf_counter_ns() - started)
+
+    return call
 
 
 def timed(rows: Iterator[Any]) -> Iterator[tuple[Any, int]]:

@@ -27,6 +27,22 @@ class Meter:
         self._first = self._waited = self._computed = 0
         self._asked = self._left = 0
         self._looked = (0, 0)
+        self._opening: dict[str, float] | None = None
+
+    def opened(self, prepared: int, opened: int, *, restored: bool) -> None:
+        """Note how many nanoseconds of the first wait went into preparing the plan, and into opening it."""
+        if self._opening is None:
+            opening = "restore_s" if restored else "open_s"
+            self._opening = {"prepare_s": prepared / 1e9, "open_s": 0.0, "restore_s": 0.0, opening: opened / 1e9}
+
+    def first_wait(self) -> dict[str, float]:
+        """Return the parts of the first wait in seconds.
+
+        To prepare is to trace functions and to optimise the plan; to open, to list and open files; to restore, to open
+        them at the position of a state; to fill, to make the first rows, with the fill of shuffles.
+        """
+        parts = self._opening or {"prepare_s": 0.0, "open_s": 0.0, "restore_s": 0.0}
+        return {**parts, "fill_s": max(0.0, self._first / 1e9 - sum(parts.values()))}
 
     def begin_wait(self) -> None:
         """Note that the consumer waits for data."""

@@ -16,9 +16,10 @@ from headrace.columns.lazy_block import look_at
 from headrace.columns.refs import CorruptRecordsError
 from headrace.errors import StateError
 from headrace.execute.inputs import Input
+from headrace.execute.latencies import Latencies, ObservedInput
 from headrace.execute.stages.autotune import Climb, Depth
 from headrace.execute.stages.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
-from headrace.execute.stages.row_work import RowsInTheMaking, RowWork, timed
+from headrace.execute.stages.row_work import ROW_TIMES, RowsInTheMaking, RowWork, timed
 from headrace.execute.stages.run_delay import RUN_DELAY
 from headrace.execute.stages.shared_source import Dealer
 from headrace.execute.stages.unordered import Delivery, Remaining
@@ -284,7 +285,7 @@ class WorkerStream(Stream):
         watched = self._climb if self._climb is not None and self._climb.looks() else None
         on_cpu = 0 if watched is None else thread_time_ns()
         started = perf_counter_ns()
-        items = self._work(item)
+        items = self._work(item) if self._stage.latencies is None else self._observed_work(item)
         if self._work is not do_nothing:
             look_at(item)
         took = perf_counter_ns() - started
@@ -458,7 +459,27 @@ class WorkerStream(Stream):
             climb.learn_work(item.rows, took, thread_time_ns() - on_cpu, RUN_DELAY.since_last())
         nbytes = max(item.nbytes, sum(i.nbytes for i in items))
         self._pace.learn(item.rows, nbytes, making.nanoseconds() or took)
+        if self._stage.latencies is not None:
+            self._keep_latencies(self._stage.latencies, item.mark, making)
         channel.put(taken.number, items)
+
+    def _observed_work(self, item: Item) -> list[Item]:
+        """Do the work, and keep how long it took."""
+        outer, ROW_TIMES.kept = ROW_TIMES.kept, []
+        started = perf_counter_ns()
+        try:
+            items = self._work(item)
+        finally:
+            calls, ROW_TIMES.kept = ROW_TIMES.kept, outer
+        if self._stage.latencies is not None and isinstance(self._source, ObservedInput):
+            self._source.keep(self._stage.latencies, perf_counter_ns() - started, item, calls)
+        return items
+
+    def _keep_latencies(self, latencies: Latencies, mark: Mark, making: RowsInTheMaking) -> None:
+        """Keep how long each row took, and where it came from."""
+        if isinstance(self._source, ObservedInput):
+            for row, took in enumerate(making.times()):
+                latencies.add(took, 1, self._source.origin(mark.later(row)))
 
     def _learn(self, item: Item, items: list[Item], started: int) -> None:
         nbytes = max(item.nbytes, sum(i.nbytes for i in items))

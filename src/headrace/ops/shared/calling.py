@@ -52,7 +52,7 @@ class Calling(Iterator[Any]):
         except Exception as error:
             raise self._source.failed_call(error, self._mark, self._row - 1).copy() from error
         meter.end_wait(self._stats)
-        self._source.add_work(perf_counter_ns() - started)
+        self._source.add_work(perf_counter_ns() - started, self._mark, self._row - 1)
         if self._frozen:
             _freeze(leaves)
         return leaves[0] if structure.kind is None else structure.pack(leaves)

@@ -25,6 +25,7 @@ from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.row_by_row import IsLast, Leaves, arguments_of
 from headrace.execute.stages.channel import Cancelled
 from headrace.execute.stages.parallel import process_count, work_in_parallel
+from headrace.execute.stages.row_work import ROW_TIMES, noting
 from headrace.execute.stages.workers import Task, Work
 from headrace.execute.stream import END, Made, Source, Stream
 from headrace.execute.verified_rows import SoundRows
@@ -234,6 +235,8 @@ def call_each_row(
     An exception belongs to its row and stops nothing.
     """
     rows = rows_as_arguments(block, keep=keep)
+    if ROW_TIMES.kept is not None:
+        fn = noting(fn, ROW_TIMES.kept)
     if with_ids:
         assert block.ids is not None, "rows are read with ids"
         rows = map(_id_first, zip(block.ids, rows, strict=True))
