@@ -82,11 +82,61 @@ def test_nested_messages_of_files_are_packed_with_their_masks(format, tmp_path):
     assert got == sorted(want)
 
 
+GENERATION = """{%- for m in messages %}
+    {{- '<' + m.role + '>' }}
+    {%- if m.role == 'assistant' %}
+        {%- generation %}
+        {{- m.content + '<end>' }}
+        {%- endgeneration %}
+    {%- else %}
+        {{- m.content + '<end>' }}
+    {%- endif %}
+{%- endfor %}"""
+
+
+def test_a_template_says_what_is_generated_as_transformers_reads_it():
+    transformers = pytest.importorskip("transformers")
+    library, _ = word_level()
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=library)
+    theirs.chat_template = GENERATION
+    chat = hr.text.chat(theirs)
+    for talk in TALKS:
+        messages = [{"role": role, "content": content} for role, content in talk]
+        row = chat({"messages": messages})
+        want = theirs.apply_chat_template(messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        assert row["tokens"].tolist() == want["input_ids"]
+        assert row["loss_mask"].astype(int).tolist() == want["assistant_masks"]
+    assert hr.text.chat(theirs, mask="all")({"messages": messages})["loss_mask"].all()
+    with pytest.raises(ValueError, match="character for private use"):
+        chat({"messages": [{"role": "assistant", "content": "a\ue0b1"}]})
+
+
+def test_templates_see_all_parts_of_messages_and_the_special_tokens():
+    transformers = pytest.importorskip("transformers")
+    library, _ = word_level()
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=library, bos_token="bos")
+    theirs.chat_template = (
+        "{{ bos_token }}{% for m in messages %}{% if m.calls %}{{ m.calls | tojson }}{% continue %}{% endif %}"
+        "{{ m.content }} {% endfor %}{{ end }}"
+    )
+    chat = hr.text.chat(theirs, mask="all", variables={"end": "end"})
+    messages = [{"role": "user", "content": "the mill"}, {"role": "assistant", "content": None, "calls": ["wheel"]}]
+    (text,) = {"".join(piece for piece, _ in chat.pieces({"messages": messages[:1]}))}
+    assert text == "bosthe mill end"
+    columns = {"role": ["user", "user"], "content": [b"the", None], "calls": [None, np.array(["turns"])]}
+    assert "".join(piece for piece, _ in chat.pieces({"messages": columns})) == 'bosthe ["turns"]end'
+    plain = hr.text.chat(library, "{role}:{content}.", mask="all")
+    assert "".join(piece for piece, _ in plain.pieces({"messages": messages})) == "user:the mill.assistant:."
+
+
 def test_bad_templates_and_conversations_are_named():
     library, _ = word_level()
     for wrong, said in [
         (lambda: hr.text.chat(library, "<{role}>"), "where {content} goes"),
         (lambda: hr.text.chat(library, "{% for %}"), "no Jinja template"),
+        (lambda: hr.text.chat(library), "has no chat template"),
+        (lambda: hr.text.chat(library, "{{ a.b }}")({"messages": [TALK]}), "what is not there"),
+        (lambda: hr.text.chat(library, "{content}")({"messages": [{"role": "user"}]}), "'content' is missing"),
         (lambda: hr.text.chat(library, "{content}", mask="user"), "mask must be one of"),
         (lambda: hr.text.chat(library, "{content}")({"text": "a"}), "there are no messages 'messages'"),
         (lambda: hr.text.chat(library, "{content}")({"messages": []}), "has no messages"),
