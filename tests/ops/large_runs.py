@@ -21,6 +21,8 @@ def fields(n=90):
 
 def mixed(how):
     parts = {"a": documents(17), "b": documents(40)}
+    if how == "tokens":
+        return hr.mix(parts, {"a": 2, "b": 1}, seed=3, schedule={50: [1, 3]}, unit="tokens")
     if how == "streamed":
         parts = {name: ds.filter(lambda t: len(t) != 3) for name, ds in parts.items()}
     return hr.mix(parts, {"a": 2, "b": 1}, seed=3, schedule={50: [1, 3]})
@@ -33,6 +35,9 @@ PIPELINES = {
     "chunk": lambda: documents().chunk(5, 2),
     "token budget": lambda: documents().batch_by_tokens(60, sort_window=24, group=6, pad_to_multiple_of=4),
     "mixture": lambda: mixed("by number").take(110),
+    "mixture by tokens": lambda: mixed("tokens").take(110),
+    "mixture by tokens, packed": lambda: mixed("tokens").pack(32, "best_fit", separator=1, lookahead=9).take(40),
+    "chunks of a mixture within a budget": lambda: mixed("tokens").chunk(9, 1).take(240).batch_by_tokens(32, group=6),
     "streamed mixture": lambda: mixed("streamed").pack(32, "first_fit", lookahead=9).take(40),
 }
 
