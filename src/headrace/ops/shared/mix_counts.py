@@ -46,7 +46,7 @@ class SourceCount(NamedTuple):
     charged: int
 
     def after(self, tokens: int) -> SourceCount:
-        """The counts after a row of so many tokens; a row is charged as one token at least."""
+        """The counts after a row of this many tokens; a row is charged as one token at least."""
         return SourceCount(self.rows + 1, self.tokens + tokens, self.charged + max(1, tokens))
 
 
@@ -54,7 +54,7 @@ NO_COUNTS = MixCounts(0, 0, ())
 
 
 def draw_of(key: int, source: int, rows: int) -> float:
-    """The random number of the next row of a source that had so many rows: from 0 to below 1."""
+    """The random number of the row after the first `rows` of a source: from 0 to below 1."""
     return float((mix_key(key, source, rows) >> 11) * 2.0**-53)
 
 
