@@ -82,6 +82,23 @@ def _is_method(value):
     return callable(value) or hasattr(value, "__get__")
 
 
+REPLACED = {
+    "Frames", "LateBlock", "LateRecords", "PickedRecords", "Places", "PointedRows", "PointedText", "UnmergedBlock",
+}  # fmt: skip
+"""Kinds of rows by reference that `RecordRefs` (in files) and `Selection` (of blocks in memory) stand for."""
+
+
+def test_rows_by_reference_are_one_concept():
+    classes = {
+        node.name
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    assert not REPLACED & classes
+    assert {"RecordRefs", "Selection"} <= classes
+
+
 MAX_PARAMETERS = 6
 
 

@@ -135,10 +135,11 @@ def check_transformation(
     - Both executors give the same elements and errors, in every epoch, whatever the block size, optimised or not,
       in order or on tiny cuts of the sources.
     - A state taken at a cut, sent through JSON and restored under other settings, gives exactly the rest. So does a
-    pass that was interrupted there and continues. All cuts are tried, or `cuts` of them, chosen at random. - Skipping
-    rows, anywhere, equals pulling and dropping them. - Rows have ids of their own, the same on both executors:
-    randomness is keyed by them. - Closing at any cut leaves no stream and no thread. - `cardinality`, `element_spec`
-    and `ds[i]` are correct. No rule of the optimiser and no choice of a strategy
+      pass that was interrupted there and continues. All cuts are tried, or `cuts` of them, chosen at random.
+    - Skipping rows, anywhere, equals pulling and dropping them.
+    - Rows have ids of their own, the same on both executors: randomness is keyed by them.
+    - Closing at any cut leaves no stream and no thread.
+    - `cardinality`, `element_spec` and `ds[i]` are correct. No rule of the optimiser and no choice of a strategy
       changes the first two.
 
     Only the first `limit` elements are checked. `ordered=False` is for pipelines with `deterministic=False`: the same

@@ -8,7 +8,7 @@ import pytest
 
 import headrace as hr
 from headrace import _native
-from headrace.columns.lazy_block import LateRecords
+from headrace.columns.lazy_block import RecordBlock
 from headrace.columns.refs import BackgroundCheck, CorruptRecordsError
 from headrace.errors import ElementError, StateError
 from headrace.execute.stages.channel import Channel
@@ -46,13 +46,13 @@ def picked(monkeypatch):
     """How many blocks were picked from files, so that the test does not take the other path; little is read ahead."""
     monkeypatch.setattr(pointed_rows, "READ_BYTES", 4 * SIZE)
     count = []
-    plain = LateRecords.pointed
+    plain = RecordBlock.pointed
 
     def counting(self):
         count.append(self.rows)
         return plain(self)
 
-    monkeypatch.setattr(LateRecords, "pointed", counting)
+    monkeypatch.setattr(RecordBlock, "pointed", counting)
     return count
 
 
@@ -238,7 +238,7 @@ def test_files_that_are_done_with_are_let_go_of(tmp_path, picked, monkeypatch):
     for number, name in enumerate(names):
         write(name, 5, 1000 * number, size=300_000)
     sizes = []
-    plain = pointed_rows.PointedRows._forget
+    plain = pointed_rows.ReferenceInput._forget
 
     def forget(self, slots):
         plain(self, slots)
@@ -252,7 +252,7 @@ def test_files_that_are_done_with_are_let_go_of(tmp_path, picked, monkeypatch):
         return look(files, places)
 
     monkeypatch.setattr(pointed_rows._native, "Verification", begin)
-    monkeypatch.setattr(pointed_rows.PointedRows, "_forget", forget)
+    monkeypatch.setattr(pointed_rows.ReferenceInput, "_forget", forget)
     expected = outcome(iter(made_in_turn(names, 2, buffer=10)))
     assert outcome(iter(drawn(names, 3, 2, buffer=10))) == expected
     assert picked and sizes and max(sizes) < 30
@@ -389,7 +389,7 @@ def test_rows_of_many_turns_are_made_as_they_are_used(tmp_path):
     for number, name in enumerate(names):
         write(name, 300, 1000 * number, size=50_000)
     made = []
-    plain = LateRecords.pointed
+    plain = RecordBlock.pointed
 
     def counting(self):
         made.append(self.nbytes)
@@ -399,7 +399,7 @@ def test_rows_of_many_turns_are_made_as_they_are_used(tmp_path):
         lambda name: hr.TFRecordDataset([name]).shuffle(50, 5), cycle_length=2, num_parallel_calls=2
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LateRecords, "pointed", counting)
+        patch.setattr(RecordBlock, "pointed", counting)
         assert len(list(turns.map(parse, 2))) == 600
     assert made and max(made) < 16 << 20
 

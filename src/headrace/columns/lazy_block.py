@@ -1,5 +1,8 @@
 """Lazy blocks: their rows are materialized on first use, by a worker thread and not by the thread that
 hands them out.
+
+There are two: a `RecordBlock` refers to records of mapped files (`RecordRefs`), a `Selection` to rows of blocks in
+memory.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ MIN_LAZY_BLOCK_BYTES = 1 << 18
 """Blocks of at least this size are copied lazily, by the thread that uses them."""
 
 
-class LateBlock(Block):
+class LazyBlock(Block):
     """A block whose columns are materialized on first use."""
 
     __slots__ = ("_columns", "_lent")
@@ -92,18 +95,18 @@ def held_bytes(item: Item) -> int:
 
 def _is_pointed_at(item: Item) -> bool:
     """Return whether the rows are only references."""
-    if isinstance(item, UnmergedBlock):
+    if isinstance(item, Selection):
         return bool(item.parts) and all(map(_is_pointed_at, item.parts))
-    return isinstance(item, LateBlock)
+    return isinstance(item, LazyBlock)
 
 
 def look_at(item: Item) -> None:
     """Verify its rows, also unwanted ones: no rows may follow corrupt ones."""
-    if isinstance(item, LateBlock):
+    if isinstance(item, LazyBlock):
         item.look()
 
 
-class LateRecords(LateBlock):
+class RecordBlock(LazyBlock):
     """Records by reference, copied and verified when they are used.
 
     No row follows a bad record of a file. So if these were drawn from a buffer, the records that went into it before
@@ -136,10 +139,10 @@ class LateRecords(LateBlock):
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]
-        return LateRecords(self.refs.cut(start, stop), ids, self._checks)
+        return RecordBlock(self.refs.cut(start, stop), ids, self._checks)
 
 
-class UnmergedBlock(LateBlock):
+class Selection(LazyBlock):
     """Rows of several blocks in a new order; holds these until they are copied."""
 
     __slots__ = ("order", "parts")
@@ -150,7 +153,7 @@ class UnmergedBlock(LateBlock):
         self.order = order
 
     @classmethod
-    def of(cls, parts: Sequence[Block], order: Indices) -> UnmergedBlock:
+    def of(cls, parts: Sequence[Block], order: Indices) -> Selection:
         """Return these rows of all of these blocks."""
         ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])[order]
         nbytes = sum(p.nbytes for p in parts) * len(order) // max(1, sum(p.rows for p in parts))
@@ -166,23 +169,23 @@ class UnmergedBlock(LateBlock):
 
     def pointed(self) -> RecordRefs | None:
         """Return references to its rows, if all parts are only references."""
-        found = [part.pointed() if isinstance(part, LateBlock) else None for part in self.parts]
+        found = [part.pointed() if isinstance(part, LazyBlock) else None for part in self.parts]
         known = [each for each in found if each is not None]
         return join_refs(known).take(self.order) if known and len(known) == len(found) else None
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]
-        return UnmergedBlock(self.parts, self.order[start:stop], ids, self.nbytes * (stop - start) // max(1, self.rows))
+        return Selection(self.parts, self.order[start:stop], ids, self.nbytes * (stop - start) // max(1, self.rows))
 
 
 def merge_rows(parts: Sequence[Block], order: Indices) -> Block:
     """Like `pick_rows`; rows that are large, or lazy themselves, are copied when they are used."""
-    late = isinstance(parts[0], LateBlock) or sum(p.nbytes for p in parts) >= MIN_LAZY_BLOCK_BYTES
-    return UnmergedBlock.of(parts, order) if late else pick_rows(parts, order)
+    late = isinstance(parts[0], LazyBlock) or sum(p.nbytes for p in parts) >= MIN_LAZY_BLOCK_BYTES
+    return Selection.of(parts, order) if late else pick_rows(parts, order)
 
 
 def join_late(parts: Sequence[Block]) -> Block:
     """Like `concat`; lazy rows stay lazy."""
-    if not any(isinstance(part, LateBlock) for part in parts):
+    if not any(isinstance(part, LazyBlock) for part in parts):
         return concat(parts)
-    return UnmergedBlock.of(parts, np.arange(sum(part.rows for part in parts)))
+    return Selection.of(parts, np.arange(sum(part.rows for part in parts)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Ids, Item, concat, source_ids, structures_differ
-from headrace.columns.lazy_block import LateBlock
+from headrace.columns.lazy_block import LazyBlock
 from headrace.core.keys import ROOT, mix_key
 from headrace.errors import ElementError, SpecError
 from headrace.execute.inputs import Input, Opened
@@ -167,7 +167,7 @@ class Context(NamedTuple):
         made = fetching(type(node)).fetch(node, self, indices)
         return made if isinstance(made, Block) else _whole(node, made, indices)
 
-    def point_at(self, node: Node, indices: Indices) -> LateBlock | None:
+    def point_at(self, node: Node, indices: Indices) -> LazyBlock | None:
         """Return references to the rows of a node with these ordinals, or None if the node cannot give references."""
         point = fetching(type(node)).point
         return None if point is None else point(node, self, indices)

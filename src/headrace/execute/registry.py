@@ -14,14 +14,14 @@ from headrace.plan.node import Node
 if TYPE_CHECKING:
     from headrace.columns import Indices
     from headrace.columns.block import Block, Item
-    from headrace.columns.lazy_block import LateBlock
+    from headrace.columns.lazy_block import LazyBlock
     from headrace.execute.context import Context
     from headrace.execute.stream import Stream
     from headrace.plan.marks import At
 
 Open = Callable[[Any, "Context", "At"], "Stream"]
 FetchRows = Callable[[Any, "Context", "Indices"], "Block | list[Item]"]
-PointAtRows = Callable[[Any, "Context", "Indices"], "LateBlock | None"]
+PointAtRows = Callable[[Any, "Context", "Indices"], "LazyBlock | None"]
 CheckCounts = Callable[[Any, "Context"], bool]
 O = TypeVar("O", bound=Callable[..., "Stream"])  # noqa: E741
 F = TypeVar("F", bound=Callable[..., "Block | list[Item]"])

@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Ids, Item, gathered
-from headrace.columns.lazy_block import LateRecords
+from headrace.columns.lazy_block import RecordBlock
 from headrace.columns.refs import RecordRefs
 from headrace.core import keys
 from headrace.execute.context import DEFAULT_CYCLE_LENGTH, Context
@@ -362,7 +362,7 @@ def open_files_in_turn(node: FilesInTurn, ctx: Context, at: At) -> Stream:
     return InterleaveStream(node, ctx, at, many=small_files(node, ctx))
 
 
-def point_into_files(node: Files, ctx: Context, indices: Indices) -> LateRecords | None:
+def point_into_files(node: Files, ctx: Context, indices: Indices) -> RecordBlock | None:
     """Return references to records, according to the indexes."""
     if node.indexes is None or node.files is None or not node.comes_late:
         return None
@@ -377,7 +377,7 @@ def point_into_files(node: Files, ctx: Context, indices: Indices) -> LateRecords
     places = np.empty((len(indices), 4), np.int64)
     places[:, 0] = np.searchsorted([number for number, _ in files], which)
     places[:, 1:3], places[:, 3] = found.bounds, indices
-    return LateRecords(RecordRefs([file for _, file in files], places), _ids_in_files(ctx, which, rows))
+    return RecordBlock(RecordRefs([file for _, file in files], places), _ids_in_files(ctx, which, rows))
 
 
 @fetches(Files, point=point_into_files)

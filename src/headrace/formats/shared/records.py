@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item
-from headrace.columns.lazy_block import LateRecords
+from headrace.columns.lazy_block import RecordBlock
 from headrace.columns.refs import RecordRefs
 from headrace.errors import ElementError, is_unopenable, raise_if_passing
 from headrace.execute.context import Context
@@ -283,7 +283,7 @@ class RecordsStream(FileStream):
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
             if isinstance(found.columns[0], RecordRefs):
-                late = LateRecords(found.columns[0], ids)
+                late = RecordBlock(found.columns[0], ids)
                 late.own = own
                 return [late]
             return [Block(node.format.structure, found.columns, found.rows, None, ids, own, found.nbytes)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
-from headrace.columns.lazy_block import LateBlock
+from headrace.columns.lazy_block import LazyBlock
 from headrace.execute.context import OBJECTS, Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.row_by_row import IsLast
@@ -86,7 +86,7 @@ class PassThroughStream(Stream):
         return self._input.skip(count, replay=replay)
 
 
-def point_through(node: PassThrough, ctx: Context, indices: Indices) -> LateBlock | None:
+def point_through(node: PassThrough, ctx: Context, indices: Indices) -> LazyBlock | None:
     """References to rows of the input."""
     return ctx.point_at(node.input, indices)
 

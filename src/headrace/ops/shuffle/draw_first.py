@@ -7,7 +7,7 @@ from functools import cached_property, partial
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item
-from headrace.columns.lazy_block import LateRecords
+from headrace.columns.lazy_block import RecordBlock
 from headrace.columns.refs import CorruptRecordsError
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin, attach_origin
@@ -69,7 +69,7 @@ def map_drawn(node: DrawFirst, ctx: Context, item: Item) -> list[Item]:
     if not isinstance(item, Block):
         return [item]
     first: Map = node.combines[0]
-    numbers = item.numbers if isinstance(item, LateRecords) else None
+    numbers = item.numbers if isinstance(item, RecordBlock) else None
     items = place_results(first, partial(map_rows, first), ctx.with_ids, item, numbers)
     done = 0
     for made in items:

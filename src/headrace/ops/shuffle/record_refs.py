@@ -11,7 +11,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item, concat
-from headrace.columns.lazy_block import LateBlock, LateRecords, UnmergedBlock
+from headrace.columns.lazy_block import LazyBlock, RecordBlock, Selection
 from headrace.columns.refs import BackgroundCheck, CorruptRecordsError, RecordRefs, RefTable
 from headrace.execute.budget import free_memory
 from headrace.execute.stream import END, Pulled, Source
@@ -33,14 +33,14 @@ MAX_UNCHECKED_FILES = 64
 """With more files than this, unused ones are dropped from time to time."""
 
 
-class PointedItem(NamedTuple):
+class ReadItem(NamedTuple):
     """An item of an input that was read ahead, and the scan that verifies it, if its rows are references."""
 
     item: Item
     check: BackgroundCheck | None
 
 
-class PointedRows:
+class ReferenceInput:
     """An input whose rows are references, if they can be read lazily: a block holds their `RefTable`.
 
     They are verified, because no rows may follow a bad one, but not copied: on other cores, while earlier rows are
@@ -50,7 +50,7 @@ class PointedRows:
     def __init__(self, source: Source, cpus: int) -> None:
         self._source = source
         self._ahead, self._most_ahead = FIRST_READS_AHEAD, max(FIRST_READS_AHEAD, min(MAX_READS_AHEAD, cpus // 2))
-        self._coming: deque[PointedItem] = deque()
+        self._coming: deque[ReadItem] = deque()
         self._unseen: deque[BackgroundCheck] = deque()
         self._files: list[_native.MappedFile] = []
         self._numbers: dict[int, int] = {}
@@ -144,7 +144,7 @@ class PointedRows:
         if parts:
             self._look_at(parts, found)
         if other is not END:
-            self._coming.append(PointedItem(self._as_it_comes(other), None))
+            self._coming.append(ReadItem(self._as_it_comes(other), None))
         return bool(parts) or other is not END
 
     def _look_at(self, parts: list[Block], found: list[RefTable]) -> None:
@@ -155,7 +155,7 @@ class PointedRows:
         self._row_bytes = max(1, nbytes // len(places))
         ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])
         block = Block(LEAF, [places], len(places), parts[0].mark, ids)
-        self._coming.append(PointedItem(block, BackgroundCheck(RecordRefs(self._files, places))))
+        self._coming.append(ReadItem(block, BackgroundCheck(RecordRefs(self._files, places))))
 
     def _take(self, want: int) -> Item:
         """Return the next item, or some of it; it may not be known to be good yet."""
@@ -164,7 +164,7 @@ class PointedRows:
             self._unseen.append(check)
             self._see(MAX_UNVERIFIED_READS)
         if item.rows > want:
-            self._coming.appendleft(PointedItem(item.slice(want, item.rows), None))
+            self._coming.appendleft(ReadItem(item.slice(want, item.rows), None))
             item = item.slice(0, want)
         return item
 
@@ -188,10 +188,10 @@ class PointedRows:
 
     def _places(self, block: Block) -> RefTable | None:
         """Return references to its rows by their ordinals; None if that is impossible."""
-        if not isinstance(block, LateRecords | UnmergedBlock):
+        if not isinstance(block, RecordBlock | Selection):
             return None
         places, first = np.empty((block.rows, 4), np.int64), block.mark.ordinal
-        if isinstance(block, LateRecords):
+        if isinstance(block, RecordBlock):
             if not block.refs.consecutive:
                 return None
             (file,) = block.refs.files
@@ -215,7 +215,7 @@ class PointedRows:
             self._files.append(file)
         return number
 
-    def places_of(self, rows: LateBlock, ordinals: Indices) -> Block | None:
+    def places_of(self, rows: LazyBlock, ordinals: Indices) -> Block | None:
         """Convert rows that were found elsewhere into a block of references; None if that is impossible.
 
         They were verified before; materializing them checks whether they are still the same.
@@ -250,7 +250,7 @@ class PointedRows:
         The first wait for the verification of earlier rows; others are handed over after them.
         """
         (places,) = block.columns
-        rows = LateRecords(RecordRefs(self._files, places), block.ids, tuple(self._unseen))
+        rows = RecordBlock(RecordRefs(self._files, places), block.ids, tuple(self._unseen))
         self._unseen.clear()
         rows.mark, rows.own, rows.offset = block.mark, block.own, block.offset
         return rows

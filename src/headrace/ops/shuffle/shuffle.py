@@ -11,7 +11,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item
-from headrace.columns.lazy_block import MIN_REFERENCED_ROW_BYTES, LateBlock
+from headrace.columns.lazy_block import MIN_REFERENCED_ROW_BYTES, LazyBlock
 from headrace.core import keys
 from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context, Form
@@ -28,7 +28,7 @@ from headrace.ops.shared.keywords import explain_keywords
 from headrace.ops.shared.unchanged_rows import MovedRows
 from headrace.ops.shuffle.order import BufferOrder, draw_key
 from headrace.ops.shuffle.permute import Permute
-from headrace.ops.shuffle.record_refs import PointedRows
+from headrace.ops.shuffle.record_refs import ReferenceInput
 from headrace.ops.shuffle.shuffle_buffer import Dense, Slots
 from headrace.options import AUTOTUNE
 from headrace.plan.access import is_coarse, late_bytes
@@ -155,7 +155,7 @@ def _drawn_rows(node: Shuffle, ctx: Context, indices: Indices) -> Indices:
     return rows
 
 
-def point_at_shuffled(node: Shuffle, ctx: Context, indices: Indices) -> LateBlock | None:
+def point_at_shuffled(node: Shuffle, ctx: Context, indices: Indices) -> LazyBlock | None:
     """Return references to the rows at these positions of the shuffled order."""
     return ctx.point_at(node.input, _drawn_rows(node, ctx, indices))
 
@@ -227,7 +227,7 @@ class ShuffleStream(Stream):
         self._by_number = node.addressable
         tuned = node.buffer_size == AUTOTUNE
         self._late = ctx.late and node.late_bytes >= MIN_REFERENCED_ROW_BYTES
-        self._pointed: PointedRows | None = None
+        self._pointed: ReferenceInput | None = None
         self._input: Source
         self._open_input(at.inputs)
         self._capacity = tuned_buffer(ctx, "shuffle", self._row_bytes) if tuned else node.buffer_size
@@ -253,7 +253,7 @@ class ShuffleStream(Stream):
         self._ended = False
         self._input = self._ctx.open(self._node.input, marks, slot=int(tuned), form=Form(late=self._late))
         if self._late:
-            self._input = self._pointed = PointedRows(self._input, self._ctx.run.tuner.cpus)
+            self._input = self._pointed = ReferenceInput(self._input, self._ctx.run.tuner.cpus)
 
     def _row_bytes(self, room: int) -> int:
         """Return what a row takes, by the spec or by the first rows."""

@@ -11,7 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.columns.block import Block
-from headrace.columns.lazy_block import LateBlock, LateRecords, UnmergedBlock
+from headrace.columns.lazy_block import LazyBlock, RecordBlock, Selection
 from headrace.columns.refs import CorruptRecordsError
 from headrace.errors import ElementError, StateError
 from headrace.iterator import Epochs, Iterator, Settings
@@ -71,13 +71,13 @@ def outcome(it):
 def made_late(monkeypatch):
     """How many blocks were lazy, so that the test does not take the other path."""
     count = []
-    plain = LateRecords.pointed
+    plain = RecordBlock.pointed
 
     def counting(self):
         count.append(1)
         return plain(self)
 
-    monkeypatch.setattr(LateRecords, "pointed", counting)
+    monkeypatch.setattr(RecordBlock, "pointed", counting)
     return count
 
 
@@ -190,7 +190,7 @@ def test_rows_that_are_passed_over_are_sound_too(names, reads, made_late):
     assert made_late
 
 
-class Slow(LateBlock):
+class Slow(LazyBlock):
     """Rows that take until all threads are there to be made."""
 
     __slots__ = ("_gate",)
@@ -206,8 +206,8 @@ class Slow(LateBlock):
 
 def test_a_merge_that_was_cut_belongs_to_several_threads():
     slow, other = Slow(threading.Barrier(2, timeout=300)), Block(LEAF, [np.arange(3, 6)], 3)
-    whole = UnmergedBlock.of([slow, other], np.arange(6)[::-1])
-    inner = UnmergedBlock.of([whole, whole.cut(0, 1)], np.arange(6))
+    whole = Selection.of([slow, other], np.arange(6)[::-1])
+    inner = Selection.of([whole, whole.cut(0, 1)], np.arange(6))
     parts, found = [inner.cut(0, 3), inner.cut(3, 6)], {}
 
     def make(number):
