@@ -352,6 +352,44 @@ __all__: list[Any]
 def image_headers(
     values: NDArray[uint8], offsets: NDArray[int64], only: int, most: float, out: NDArray[int64]
 ) -> int: ...
+def count_jpeg_scans(data: NDArray[uint8]) -> int: ...
+def use_jpeg_library(path: str) -> bool: ...
+def decode_jpegs(
+    values: NDArray[uint8],
+    offsets: NDArray[int64],
+    shapes: NDArray[int64],
+    windows: NDArray[int64],
+    fast_dct: bool,
+    fast_upsampling: bool,
+    starts: NDArray[int64],
+    out: NDArray[uint8],
+    made: NDArray[bool_],
+) -> None: ...
+def decode_and_resize_jpegs(
+    values: NDArray[uint8],
+    offsets: NDArray[int64],
+    shapes: NDArray[int64],
+    windows: NDArray[int64],
+    fast_dct: bool,
+    fast_upsampling: bool,
+    height: int,
+    width: int,
+    rounding: int,
+    mirrored: NDArray[int64],
+    out: NDArray[Any],
+    made: NDArray[bool_],
+) -> None: ...
+def resize_windows(
+    data: NDArray[uint8],
+    starts: NDArray[int64],
+    shapes: NDArray[int64],
+    windows: NDArray[int64],
+    height: int,
+    width: int,
+    rounding: int,
+    mirrored: NDArray[int64],
+    out: NDArray[Any],
+) -> None: ...
 def decode_pngs(
     values: NDArray[uint8],
     offsets: NDArray[int64],

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <new>
 
+#include "image_jpeg.h"
 #include "operations.h"
 #include "python.h"
 #include "team.h"
@@ -92,9 +93,90 @@ void bind_resize(nb::module_& m) {
       "what"_a, "data"_a.noconvert(), "starts"_a, "shapes"_a, "factors"_a, "out"_a.noconvert(), Released());
 }
 
+// Windows, each within its image.
+const Cut* windows_in(const Table& windows, const ImageShape* shapes, int64_t count) {
+  require(windows.shape(1) == 5 && int64_t(windows.shape(0)) == count, "as many windows as images");
+  const auto* all = reinterpret_cast<const Cut*>(windows.data());
+  for (int64_t i = 0; i < count; ++i) {
+    const Cut& cut = all[i];
+    require(cut.top >= 0 && cut.height >= 1 && cut.height <= shapes[i].height && cut.top <= shapes[i].height - cut.height &&
+                cut.left >= 0 && cut.width >= 1 && cut.width <= shapes[i].width && cut.left <= shapes[i].width - cut.width,
+            "a window is outside of its image");
+  }
+  return all;
+}
+
+Jpegs jpegs_in(const ConstBytes& values, const ConstInts& offsets, const Table& shapes, const Table& windows, JpegHow how) {
+  require_offsets(offsets, values.shape(0));
+  require(shapes.shape(1) == 3 && shapes.shape(0) + 1 == offsets.shape(0), "as many shapes as images");
+  const auto* all = reinterpret_cast<const ImageShape*>(shapes.data());
+  const auto count = int64_t(shapes.shape(0));
+  for (int64_t i = 0; i < count; ++i) {
+    values_of(all[i]);
+    require(all[i].channels == 1 || all[i].channels == 3, "a JPEG is decoded to one channel or three");
+  }
+  return {values.data(), offsets.data(), all, windows_in(windows, all, count), count, how};
+}
+
+// Where images of one size go: floats or bytes, contiguous.
+template <typename T>
+void require_room(const Flat<T>& out, const ImageShape* shapes, int64_t count, int64_t height, int64_t width, int64_t rounding) {
+  require(height >= 1 && width >= 1, "a size has at least a pixel");
+  require(rounding >= kFloats && rounding <= kTruncated && (rounding == kFloats) == (sizeof(T) == 4), "no such rounding");
+  for (int64_t i = 0; i < count; ++i) require(shapes[i].channels == shapes[0].channels, "images of different channels");
+  const int64_t each = count ? values_of({height, width, shapes[0].channels}) : 0;
+  require(__int128(each) * count == __int128(out.shape(0)), "out does not fit");
+}
+
+template <typename T>
+void bind_resize_windows(nb::module_& m) {
+  m.def(
+      "resize_windows",
+      [](Flat<const uint8_t> data, ConstInts starts, Table shapes, Table windows, int64_t height, int64_t width,
+         int64_t rounding, ConstInts mirrored, Flat<T> out) {
+        const Images<uint8_t> images = images_in<uint8_t>(data, starts, shapes);
+        const Cut* const all = windows_in(windows, images.shapes, images.count);
+        require(int64_t(mirrored.shape(0)) == images.count, "as many flags as images");
+        require_room(out, images.shapes, images.count, height, width, rounding);
+        resize_windows(images, all, height, width, Rounding(rounding), mirrored.data(), out.data());
+      },
+      "data"_a.noconvert(), "starts"_a, "shapes"_a, "windows"_a, "height"_a, "width"_a, "rounding"_a, "mirrored"_a,
+      "out"_a.noconvert(), Released());
+  m.def(
+      "decode_and_resize_jpegs",
+      [](ConstBytes values, ConstInts offsets, Table shapes, Table windows, bool fast_dct, bool fast_upsampling, int64_t height,
+         int64_t width, int64_t rounding, ConstInts mirrored, Flat<T> out, Flat<bool> made) {
+        const Jpegs jpegs = jpegs_in(values, offsets, shapes, windows, {fast_dct, fast_upsampling});
+        require(int64_t(mirrored.shape(0)) == jpegs.count && int64_t(made.shape(0)) == jpegs.count, "as many flags as images");
+        require_room(out, jpegs.shapes, jpegs.count, height, width, rounding);
+        decode_and_resize_jpegs(jpegs, height, width, Rounding(rounding), mirrored.data(), out.data(), made.data());
+      },
+      "values"_a, "offsets"_a, "shapes"_a, "windows"_a, "fast_dct"_a, "fast_upsampling"_a, "height"_a, "width"_a,
+      "rounding"_a, "mirrored"_a, "out"_a.noconvert(), "made"_a.noconvert(), Released());
+}
+
 }  // namespace
 
 void bind_image(nb::module_& m) {
+  m.def("count_jpeg_scans", [](ConstBytes data) { return count_jpeg_scans(data.data(), data.shape(0)); }, "data"_a);
+  m.def("use_jpeg_library", [](const char* path) { return use_jpeg_library(path); }, "path"_a);
+  m.def(
+      "decode_jpegs",
+      [](ConstBytes values, ConstInts offsets, Table shapes, Table windows, bool fast_dct, bool fast_upsampling, ConstInts starts,
+         Flat<uint8_t> out, Flat<bool> made) {
+        const Jpegs jpegs = jpegs_in(values, offsets, shapes, windows, {fast_dct, fast_upsampling});
+        require(int64_t(starts.shape(0)) == jpegs.count && int64_t(made.shape(0)) == jpegs.count, "as many places as images");
+        for (int64_t i = 0; i < jpegs.count; ++i) {
+          const int64_t size = values_of({jpegs.windows[i].height, jpegs.windows[i].width, jpegs.shapes[i].channels});
+          const int64_t start = starts.data()[i], room = int64_t(out.shape(0));
+          require(start >= 0 && start <= room && size <= room - start, "out does not fit");
+        }
+        decode_jpegs(jpegs, starts.data(), out.data(), made.data());
+      },
+      "values"_a, "offsets"_a, "shapes"_a, "windows"_a, "fast_dct"_a, "fast_upsampling"_a, "starts"_a, "out"_a.noconvert(),
+      "made"_a.noconvert(), Released());
+  bind_resize_windows<uint8_t>(m);
+  bind_resize_windows<float>(m);
   m.def(
       "image_headers",
       [](ConstBytes values, ConstInts offsets, int64_t only, double most, Numbers out) {

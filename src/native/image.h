@@ -23,6 +23,9 @@ struct ImageHeader {
 };
 ImageHeader read_image_header(const uint8_t* data, size_t size);
 
+// How often the marker that starts a scan occurs in a JPEG, thumbnails in its header included.
+int64_t count_jpeg_scans(const uint8_t* data, size_t size);
+
 struct ImageShape {
   int64_t height, width, channels;
 };
@@ -73,6 +76,43 @@ struct Cut {
   int64_t top, left, height, width, flip;
 };
 void cut_images(const Images<uint8_t>& images, int64_t value_bytes, const Cut* cuts, const int64_t* out_starts, uint8_t* out);
+
+// One pixel after the other from the right; a pixel has this many bytes.
+void mirror_row(const uint8_t* from, int64_t width, int64_t bytes, uint8_t* to);
+
+// Rows of an image of bytes, which may be made when they are asked for.
+class ByteRows {
+ public:
+  virtual ~ByteRows() = default;
+  // Row `y`, and one byte after it that can be read. Asked for in increasing order. Null if there is none.
+  virtual const uint8_t* row(int64_t y) = 0;
+};
+
+// Those of a window of an image in memory.
+class WindowRows : public ByteRows {
+ public:
+  WindowRows(const uint8_t* image, ImageShape shape, const Cut& window);
+  const uint8_t* row(int64_t y) override;
+
+ private:
+  const uint8_t* const first_;
+  const int64_t stride_, last_, width_, channels_;
+  const bool flip_;
+  std::vector<uint8_t> line_;
+};
+
+enum Rounding : int64_t { kFloats = 0, kNearest, kTruncated };  // to bytes, half to even or towards 0
+struct Resized {
+  Rounding rounding;
+  bool mirrored;
+};
+
+// The same bits as resize_bilinear, as floats or as bytes, without other memory than a few rows; false if a row is null.
+bool resize_rows(ByteRows& rows, ImageShape shape, int64_t height, int64_t width, Resized how, void* out);
+
+// The window of each image at height × width, contiguous in `out`, which is float or uint8.
+void resize_windows(const Images<uint8_t>& images, const Cut* windows, int64_t height, int64_t width, Rounding rounding,
+                    const int64_t* mirrored, void* out);
 
 enum Adjustment : int { kBrightness = 0, kContrast, kSaturation, kHue };
 

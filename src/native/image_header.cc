@@ -130,4 +130,15 @@ ImageHeader read_image_header(const uint8_t* data, size_t size) {
   return {};
 }
 
+int64_t count_jpeg_scans(const uint8_t* data, size_t size) {
+  int64_t found = 0;
+  const uint8_t* const end = data + size;
+  for (const uint8_t* at = data; at != end; ++at) {
+    at = static_cast<const uint8_t*>(std::memchr(at, 0xFF, size_t(end - at)));
+    if (!at) break;
+    found += at + 1 != end && at[1] == 0xDA;
+  }
+  return found;
+}
+
 }  // namespace headrace

@@ -15,6 +15,25 @@
 namespace headrace {
 namespace {
 
+template <int kBytes>
+void mirror(const uint8_t* from, int64_t width, uint8_t* to) {
+  for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * kBytes, from + (width - 1 - x) * kBytes, kBytes);
+}
+
+}  // namespace
+
+void mirror_row(const uint8_t* from, int64_t width, int64_t bytes, uint8_t* to) {
+  switch (bytes) {
+    case 1: return mirror<1>(from, width, to);
+    case 3: return mirror<3>(from, width, to);
+    case 4: return mirror<4>(from, width, to);
+    case 12: return mirror<12>(from, width, to);
+  }
+  for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * bytes, from + (width - 1 - x) * bytes, size_t(bytes));
+}
+
+namespace {
+
 using Four = float __attribute__((vector_size(16)));
 
 HEADRACE_INLINE void to_floats_inline(const uint8_t* from, int64_t count, float* to) {
@@ -72,21 +91,19 @@ HEADRACE_INLINE void across_inline(const float* row, const Between& x, int64_t w
 }
 HEADRACE_DISPATCH(void, across, (const float* row, const Between& x, int64_t width, int64_t channels, float* out), (row, x, width, channels, out))
 
-// One row of the input at the columns of the output; memory is allocated once for all rows of an image.
+// A row of the input at the columns of the output; memory is allocated once for all rows of an image.
 template <typename T>
 class Across {
  public:
-  Across(const T* image, ImageShape shape, int64_t width)
-      : image_(image), row_(shape.width * shape.channels), channels_(shape.channels), width_(width),
-        x_(shape.width, width, shape.channels), plain_(size_t(row_ + 1)) {}
+  Across(int64_t in, int64_t width, int64_t channels)
+      : row_(in * channels), channels_(channels), width_(width), x_(in, width, channels), plain_(size_t(row_ + 1)) {}
 
-  void operator()(int64_t row, float* out) {
-    to_floats(image_ + row * row_, row_, plain_.data());
+  void operator()(const T* row, float* out) {
+    to_floats(row, row_, plain_.data());
     across(plain_.data(), x_, width_, channels_, out);
   }
 
  private:
-  const T* image_;
   const int64_t row_, channels_, width_;
   const Between x_;
   std::vector<float> plain_;
@@ -100,29 +117,25 @@ inline int32_t load_pixel(const uint8_t* from) {  // and the byte after it
   return made;
 }
 
-// The same for colors in bytes: two pixels at a time, converted when they are needed.
+// The same for colors in bytes: two pixels at a time, converted when they are needed. Reads a byte after the row.
 class AcrossBytes {
  public:
-  static bool fits(ImageShape shape) {
+  static bool fits(int64_t in, int64_t channels) {
     static const bool wide = cpu_features().avx2;
-    return wide && shape.channels == 3 && shape.width <= INT32_MAX / 4;
+    return wide && channels == 3 && in <= INT32_MAX / 4;
   }
 
-  AcrossBytes(const uint8_t* image, ImageShape shape, int64_t width)
-      : image_(image), row_(shape.width * 3), last_(shape.height - 1), width_(width), places_(size_t(2 * (width + 1))),
-        parts_(size_t(4 * (width + 1))), end_(size_t(row_ + 1)) {
-    const Between x(shape.width, width, 3);
+  AcrossBytes(int64_t in, int64_t width) : width_(width), places_(size_t(2 * (width + 1))), parts_(size_t(4 * (width + 1))) {
+    const Between x(in, width, 3);
     for (int64_t i = 0; i < width; ++i) {
       places_[size_t(2 * i)] = int32_t(x.lower[size_t(i)]);
       places_[size_t(2 * i + 1)] = int32_t(x.upper[size_t(i)]);
       std::fill_n(&parts_[size_t(4 * i)], 4, x.part[size_t(i)]);
     }
-    std::memcpy(end_.data(), image + last_ * row_, size_t(row_));
   }
 
   // Eight more values are written after the pixels.
-  HEADRACE_PAIRS void operator()(int64_t row, float* out) const {
-    const uint8_t* const from = row == last_ ? end_.data() : image_ + row * row_;  // no byte follows the last one
+  HEADRACE_PAIRS void operator()(const uint8_t* from, float* out) const {
     const int32_t* place = places_.data();
     const float* part = parts_.data();
     // If it is odd, the last has a neighbor at 0.
@@ -137,19 +150,19 @@ class AcrossBytes {
   }
 
  private:
-  const uint8_t* image_;
-  const int64_t row_, last_, width_;
+  const int64_t width_;
   std::vector<int32_t> places_;
   std::vector<float> parts_;
-  std::vector<uint8_t> end_;
 };
 
 #endif
 
 constexpr int64_t kBehind = 8;  // values that may be written after a row
 
-template <typename Rows>
-void between_all(Rows across, ImageShape shape, int64_t height, int64_t width, float* out) {
+// `row(y)` is the input's row y, asked for in increasing order, or null: then the result is false. `take(top, bottom,
+// part, i)` gets, for row i of the output, the two rows around it.
+template <typename Row, typename Columns, typename Take>
+bool between_all(Row row, Columns& across, ImageShape shape, int64_t height, int64_t width, Take take) {
   const Between y(shape.height, height, 1);
   const int64_t made = width * shape.channels;
   std::vector<float> memory(size_t(2 * (made + kBehind)));
@@ -158,30 +171,122 @@ void between_all(Rows across, ImageShape shape, int64_t height, int64_t width, f
   const auto at = [&](int64_t wanted, int64_t keep) -> int {
     if (held[0] == wanted) return 0;
     if (held[1] == wanted) return 1;
+    const auto* const from = row(wanted);
+    if (!from) return -1;
     const int slot = held[0] == keep ? 1 : 0;
-    across(wanted, rows[slot]);
+    across(from, rows[slot]);
     held[slot] = wanted;
     return slot;
   };
-  for (int64_t i = 0; i < height; ++i, out += made) {
-    const float* top = rows[at(y.lower[i], y.upper[i])];
-    const float* bottom = rows[at(y.upper[i], y.lower[i])];
-    between_rows(top, bottom, y.part[i], made, out);
+  for (int64_t i = 0; i < height; ++i) {
+    const int top = at(y.lower[i], y.upper[i]);
+    const int bottom = top < 0 ? -1 : at(y.upper[i], y.lower[i]);
+    if (bottom < 0) return false;
+    take(rows[top], rows[bottom], y.part[i], i);
   }
+  return true;
+}
+
+template <typename Row, typename Take>
+bool between_all(Row row, ImageShape shape, int64_t height, int64_t width, Take take) {
+#ifdef HEADRACE_PAIRS
+  if (AcrossBytes::fits(shape.width, shape.channels)) {
+    AcrossBytes across(shape.width, width);
+    return between_all(row, across, shape, height, width, take);
+  }
+#endif
+  Across<uint8_t> across(shape.width, width, shape.channels);
+  return between_all(row, across, shape, height, width, take);
 }
 
 void resize_one(const float* image, ImageShape shape, int64_t height, int64_t width, float* out) {
-  between_all(Across<float>(image, shape, width), shape, height, width, out);
+  const int64_t row = shape.width * shape.channels, made = width * shape.channels;
+  Across<float> across(shape.width, width, shape.channels);
+  between_all([=](int64_t y) { return image + y * row; }, across, shape, height, width,
+              [=](const float* top, const float* bottom, float part, int64_t i) {
+                between_rows(top, bottom, part, made, out + i * made);
+              });
 }
 
 void resize_one(const uint8_t* image, ImageShape shape, int64_t height, int64_t width, float* out) {
-#ifdef HEADRACE_PAIRS
-  if (AcrossBytes::fits(shape)) return between_all(AcrossBytes(image, shape, width), shape, height, width, out);
-#endif
-  between_all(Across<uint8_t>(image, shape, width), shape, height, width, out);
+  WindowRows rows(image, shape, {0, 0, shape.height, shape.width, 0});
+  resize_rows(rows, shape, height, width, {kFloats, false}, out);
+}
+
+// A float from 0 to 255 as a byte: adding this rounds it to an integer, half to even.
+constexpr float kRounder = 12582912.0f;
+
+HEADRACE_INLINE void between_rows_rounded_inline(const float* top, const float* bottom, float part, int64_t count, uint8_t* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float made = top[i] + (bottom[i] - top[i]) * part;
+    out[i] = uint8_t(int32_t((made + kRounder) - kRounder));
+  }
+}
+HEADRACE_DISPATCH(void, between_rows_rounded, (const float* top, const float* bottom, float part, int64_t count, uint8_t* out), (top, bottom, part, count, out))
+
+HEADRACE_INLINE void between_rows_truncated_inline(const float* top, const float* bottom, float part, int64_t count, uint8_t* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = uint8_t(int32_t(top[i] + (bottom[i] - top[i]) * part));
+}
+HEADRACE_DISPATCH(void, between_rows_truncated, (const float* top, const float* bottom, float part, int64_t count, uint8_t* out), (top, bottom, part, count, out))
+
+void blend(const float* top, const float* bottom, float part, int64_t count, Rounding, float* out) {
+  between_rows(top, bottom, part, count, out);
+}
+
+void blend(const float* top, const float* bottom, float part, int64_t count, Rounding rounding, uint8_t* out) {
+  if (rounding == kNearest) return between_rows_rounded(top, bottom, part, count, out);
+  between_rows_truncated(top, bottom, part, count, out);
+}
+
+template <typename T>
+bool resize_to(ByteRows& rows, ImageShape shape, int64_t height, int64_t width, Resized how, T* out) {
+  const int64_t made = width * shape.channels;
+  std::vector<T> line(how.mirrored ? size_t(made) : 0);
+  const auto take = [&](const float* top, const float* bottom, float part, int64_t i) {
+    if (!how.mirrored) return blend(top, bottom, part, made, how.rounding, out + i * made);
+    blend(top, bottom, part, made, how.rounding, line.data());
+    mirror_row(reinterpret_cast<const uint8_t*>(line.data()), width, shape.channels * int64_t(sizeof(T)),
+               reinterpret_cast<uint8_t*>(out + i * made));
+  };
+  return between_all([&](int64_t y) { return rows.row(y); }, shape, height, width, take);
 }
 
 }  // namespace
+
+WindowRows::WindowRows(const uint8_t* image, ImageShape shape, const Cut& window)
+    : first_(image + (window.top * shape.width + window.left) * shape.channels), stride_(shape.width * shape.channels),
+      last_(window.height - 1), width_(window.width), channels_(shape.channels), flip_(window.flip != 0),
+      line_(size_t(window.width * shape.channels + 1)) {}
+
+const uint8_t* WindowRows::row(int64_t y) {
+  const uint8_t* const from = first_ + y * stride_;
+  if (flip_) {
+    mirror_row(from, width_, channels_, line_.data());
+  } else if (y == last_) {  // no byte may follow the last one
+    std::memcpy(line_.data(), from, size_t(width_ * channels_));
+  } else {
+    return from;
+  }
+  return line_.data();
+}
+
+bool resize_rows(ByteRows& rows, ImageShape shape, int64_t height, int64_t width, Resized how, void* out) {
+  if (how.rounding == kFloats) return resize_to(rows, shape, height, width, how, static_cast<float*>(out));
+  return resize_to(rows, shape, height, width, how, static_cast<uint8_t*>(out));
+}
+
+void resize_windows(const Images<uint8_t>& images, const Cut* windows, int64_t height, int64_t width, Rounding rounding,
+                    const int64_t* mirrored, void* out) {
+  in_pieces(images.count, 1, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const ImageShape shape = images.shapes[i];
+      const int64_t bytes = height * width * shape.channels * (rounding == kFloats ? int64_t(sizeof(float)) : 1);
+      WindowRows rows(images.data + images.starts[i], shape, windows[i]);
+      resize_rows(rows, {windows[i].height, windows[i].width, shape.channels}, height, width, {rounding, mirrored[i] != 0},
+                  static_cast<uint8_t*>(out) + i * bytes);
+    }
+  });
+}
 
 template <typename T>
 void resize_bilinear(const Images<T>& images, int64_t height, int64_t width, float* out) {
@@ -221,25 +326,6 @@ void resample(const T* image, ImageShape shape, const Taps& rows, const Taps& co
     }
   }
 }
-
-namespace {
-
-template <int kBytes>
-void mirror(const uint8_t* from, int64_t width, uint8_t* to) {
-  for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * kBytes, from + (width - 1 - x) * kBytes, kBytes);
-}
-
-void mirror_row(const uint8_t* from, int64_t width, int64_t bytes, uint8_t* to) {
-  switch (bytes) {
-    case 1: return mirror<1>(from, width, to);
-    case 3: return mirror<3>(from, width, to);
-    case 4: return mirror<4>(from, width, to);
-    case 12: return mirror<12>(from, width, to);
-  }
-  for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * bytes, from + (width - 1 - x) * bytes, size_t(bytes));
-}
-
-}  // namespace
 
 void cut_images(const Images<uint8_t>& images, int64_t value_bytes, const Cut* cuts, const int64_t* out_starts, uint8_t* out) {
   in_pieces(images.count, 1, [=](int64_t begin, int64_t end) {

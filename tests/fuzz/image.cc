@@ -80,6 +80,26 @@ void decode_lines(const Bytes& bytes, size_t option) {
   }
 }
 
+// Windows of all of an image are the image; of a part of it, nothing else is read.
+void resize_windows_of(const Images<uint8_t>& images, int64_t height, int64_t width, const std::vector<float>& wanted) {
+  std::vector<Cut> whole, corner;
+  std::vector<int64_t> mirrored;
+  for (int64_t i = 0; i < images.count; ++i) {
+    const ImageShape& shape = images.shapes[i];
+    whole.push_back({0, 0, shape.height, shape.width, 0});
+    corner.push_back({shape.height / 2, shape.width / 2, (shape.height + 1) / 2, (shape.width + 1) / 2, i % 2});
+    mirrored.push_back(i % 3 == 0);
+  }
+  const std::vector<int64_t> plain(mirrored.size());
+  std::vector<float> floats(wanted.size());
+  std::vector<uint8_t> bytes(wanted.size());
+  resize_windows(images, whole.data(), height, width, kFloats, plain.data(), floats.data());
+  CHECK(floats == wanted);
+  resize_windows(images, whole.data(), height, width, kTruncated, plain.data(), bytes.data());
+  for (size_t i = 0; i < bytes.size(); ++i) CHECK(bytes[i] == uint8_t(wanted[i]));
+  resize_windows(images, corner.data(), height, width, kNearest, mirrored.data(), bytes.data());
+}
+
 template <typename T>
 void change_pixels(const std::vector<T>& values, size_t option) {
   const int64_t width = 1 + int64_t(option % 7), channels = option % 2 ? 3 : 1, size = int64_t(values.size());
@@ -94,6 +114,7 @@ void change_pixels(const std::vector<T>& values, size_t option) {
   std::vector<float> resized(size_t(images.count * height * wide * channels));
   resize_bilinear(images, height, wide, resized.data());
   if constexpr (sizeof(T) == 1) {  // bytes may be gone through otherwise, to the same bits
+    resize_windows_of(images, height, wide, resized);
     const std::vector<float> numbers(values.begin(), values.end());
     std::vector<float> wanted(resized.size());
     resize_bilinear(Images<float>{numbers.data(), starts.data(), shapes.data(), images.count}, height, wide, wanted.data());

@@ -11,6 +11,7 @@ from headrace.columns import Column
 from headrace.columns.arrow_text import parts
 from headrace.image.codecs import JPEG, MAX_PIXELS, PNG, read_headers
 from headrace.image.decode_rows import decode_images
+from headrace.image.encoded import EncodedJpegs
 from headrace.image.jpeg import JpegDecoder
 from headrace.io.binary import bytes_column, one_record, record
 from headrace.plan.dtypes import numpy_dtype
@@ -31,6 +32,7 @@ def _pixels_spec(channels: int, dtype: DTypeLike = np.uint8) -> TensorSpec:
 @traced_operation(
     spec=lambda contents, channels=0, *_, **__: record(contents) and _pixels_spec(channels),
     block=lambda contents, *how, **named: lambda rows: decode_jpeg_column(bytes_column(rows), *how, **named),  # noqa: ARG005
+    deferred=lambda contents, *how, **named: lambda rows: encoded_jpegs(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_jpeg(
     contents: Any,
@@ -78,6 +80,23 @@ def decode_jpeg_column(
     max_pixels: int | None = MAX_PIXELS,
 ) -> Column:
     """Return the block form of `decode_jpeg`."""
+    made = encoded_jpegs(
+        rows, channels, ratio, fancy_upscaling, try_recover_truncated, dct_method, max_pixels=max_pixels
+    )
+    return made.column() if isinstance(made, EncodedJpegs) else made
+
+
+def encoded_jpegs(
+    rows: pa.LargeBinaryArray,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    dct_method: str = "",
+    *,
+    max_pixels: int | None = MAX_PIXELS,
+) -> EncodedJpegs | Column:
+    """Return the column of `decode_jpeg`, decoded when it is known which part of each image is needed."""
     if channels not in (0, 1, 3):
         raise ValueError(f"a JPEG is decoded to channels=0 (as stored), 1 or 3, not {channels}")
     if ratio not in RATIOS:
@@ -89,7 +108,9 @@ def decode_jpeg_column(
     decoder = JpegDecoder(
         fast_dct=FAST_DCT[dct_method], fast_upsampling=not fancy_upscaling, recover=try_recover_truncated
     )
-    return decoder.decode_rows(values, offsets, headers, channels, ratio)
+    if ratio != 1:
+        return decoder.decode_rows(values, offsets, headers, channels, ratio)
+    return EncodedJpegs(decoder, values, offsets, headers, channels)
 
 
 @traced_operation(
@@ -118,12 +139,15 @@ def decode_png_column(
     rows: pa.LargeBinaryArray, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
 ) -> Column:
     """Return the block form of `decode_png`."""
-    return _decode_column(rows, channels, numpy_dtype(dtype), max_pixels, PNG, (np.uint8, np.uint16))
+    made = _decode_column(rows, channels, numpy_dtype(dtype), max_pixels, PNG, (np.uint8, np.uint16))
+    assert not isinstance(made, EncodedJpegs), "PNGs"
+    return made
 
 
 @traced_operation(
     spec=lambda contents, channels=0, dtype=np.uint8, *_, **__: record(contents) and _pixels_spec(channels or 0, dtype),
     block=lambda contents, *how, **named: lambda rows: decode_image_column(bytes_column(rows), *how, **named),  # noqa: ARG005
+    deferred=lambda contents, *how, **named: lambda rows: encoded_images(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_image(
     contents: Any,
@@ -160,15 +184,30 @@ def decode_image_column(
     rows: pa.LargeBinaryArray,
     channels: int | None = 0,
     dtype: DTypeLike = np.uint8,
-    name: str | None = None,  # noqa: ARG001 - in its place as in TensorFlow
+    name: str | None = None,
     expand_animations: bool = False,
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> Column:
     """Return the block form of `decode_image`."""
+    made = encoded_images(rows, channels, dtype, name, expand_animations, max_pixels=max_pixels)
+    return made.column() if isinstance(made, EncodedJpegs) else made
+
+
+def encoded_images(
+    rows: pa.LargeBinaryArray,
+    channels: int | None = 0,
+    dtype: DTypeLike = np.uint8,
+    name: str | None = None,  # noqa: ARG001 - in its place as in TensorFlow
+    expand_animations: bool = False,
+    *,
+    max_pixels: int | None = MAX_PIXELS,
+) -> EncodedJpegs | Column:
+    """Return the column of `decode_image`; JPEGs decoded when it is known which part of each is needed."""
     if expand_animations:
         raise ValueError("decode_image gives the first frame of an animation: leave out expand_animations=True")
-    return _decode_column(rows, channels or 0, numpy_dtype(dtype), max_pixels, None, (np.uint8, np.uint16, np.float32))
+    dtypes = (np.uint8, np.uint16, np.float32)
+    return _decode_column(rows, channels or 0, numpy_dtype(dtype), max_pixels, None, dtypes)
 
 
 def _decode_column(
@@ -178,10 +217,13 @@ def _decode_column(
     max_pixels: int | None,
     only: int | None,
     dtypes: tuple[Any, ...],
-) -> Column:
+) -> EncodedJpegs | Column:
     if channels not in (0, 1, 2, 3, 4):
         raise ValueError(f"channels is 0 (as stored), 1, 2, 3 or 4, not {channels}")
     if dtype not in dtypes:
         raise ValueError(f"pixels are {', '.join(np.dtype(d).name for d in dtypes)}, not {dtype}")
     values, offsets = parts(rows)
-    return decode_images(values, offsets, read_headers(values, offsets, max_pixels, only), channels, dtype)
+    headers = read_headers(values, offsets, max_pixels, only)
+    if dtype == np.uint8 and channels in (0, 1, 3) and len(headers) and (headers[:, 0] == JPEG).all():
+        return EncodedJpegs(JpegDecoder(), values, offsets, headers, channels)
+    return decode_images(values, offsets, headers, channels, dtype)

@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns import Column
-from headrace.image.decode import decode_jpeg
+from headrace.image.decode import decode_jpeg, encoded_jpegs
+from headrace.image.encoded import EncodedJpegs, ResizedJpegs
 from headrace.image.images import Images, column_of_images, new_images
-from headrace.image.operation import Shape, drawn, each_row, image_operation
+from headrace.image.operation import Shape, drawn, each_row, image_operation, in_windows
 from headrace.image.resize import place_images
+from headrace.io.binary import bytes_column, one_record
 from headrace.plan.spec import TensorSpec
+from headrace.trace.symbols import Symbol
+from headrace.trace.values import Deferred
 
 
-def cut_images(images: Images, cuts: NDArray[np.int64]) -> Column:
+def cut_images(images: Images | EncodedJpegs, cuts: NDArray[np.int64]) -> Any:
     """Crop each image to height × width from (top, left) on, mirrored if a fifth number is set."""
+    if isinstance(images, EncodedJpegs):
+        return images.cut(cuts)
     shapes = np.hstack([cuts[:, 2:4], images.shapes[:, 2:]])
     out, starts = new_images(shapes, images.dtype)
     size = images.dtype.itemsize
@@ -26,7 +32,7 @@ def cut_images(images: Images, cuts: NDArray[np.int64]) -> Column:
     return column_of_images(out, shapes)
 
 
-def _whole(images: Images, flip: Any = 0) -> NDArray[np.int64]:
+def _whole(images: Images | EncodedJpegs, flip: Any = 0) -> NDArray[np.int64]:
     cuts = np.zeros((len(images), 5), np.int64)
     cuts[:, 2:4] = images.shapes[:, :2]
     cuts[:, 4] = flip
@@ -44,7 +50,17 @@ def _each_array(images: Images, change: Callable[[NDArray[Any]], NDArray[Any]]) 
     return column_of_images(np.concatenate([images.data[:0], *(row.ravel() for row in rows)]), shapes)
 
 
-@image_operation(lambda images: cut_images(images, _whole(images, 1)))
+def _mirror_rows(images: Images | EncodedJpegs) -> Column:
+    return cut_images(images, _whole(images, 1))
+
+
+def _mirror_later(images: Deferred) -> Any:
+    if isinstance(images, ResizedJpegs):
+        return images.flip(np.ones(len(images), np.int64))
+    return _mirror_rows(images) if isinstance(images, EncodedJpegs) else None
+
+
+@image_operation(_mirror_rows, deferred=_mirror_later)
 def flip_left_right(image: Any) -> Any:
     """Return the image as in a mirror.
 
@@ -76,7 +92,19 @@ def _flip_rows(images: Images, flag: Any, upside_down: bool) -> Column:
     return column_of_images(np.concatenate([images.data[:0], *(row.ravel() for row in rows)]), images.shapes)
 
 
-@image_operation(_flip_rows, lambda shape, dtype, **_: (shape, dtype), each=("flag",))
+def _flip_later(images: Deferred, flag: Any, upside_down: bool) -> Any:
+    if upside_down:
+        return None
+    if isinstance(images, ResizedJpegs):
+        return images.flip(each_row(flag, len(images), np.int64))
+    return (
+        cut_images(images, _whole(images, each_row(flag, len(images), np.int64)))
+        if isinstance(images, EncodedJpegs)
+        else None
+    )
+
+
+@image_operation(_flip_rows, lambda shape, dtype, **_: (shape, dtype), each=("flag",), deferred=_flip_later)
 def flip_if(image: Any, flag: Any, upside_down: bool = False) -> Any:
     """Mirror the image, or turn it upside down, if the flag is true."""
 
@@ -130,9 +158,11 @@ def _central_shape(shape: Shape, dtype: Any, central_fraction: float) -> tuple[S
     return (side(shape[0]), side(shape[1]), shape[2]), dtype
 
 
-@image_operation(
-    lambda images, central_fraction: cut_images(images, central_cuts(images.shapes, central_fraction)), _central_shape
-)
+def _central_rows(images: Images | EncodedJpegs, central_fraction: float) -> Column:
+    return cut_images(images, central_cuts(images.shapes, central_fraction))
+
+
+@image_operation(_central_rows, _central_shape, deferred=in_windows(_central_rows))
 def central_crop(image: Any, central_fraction: float) -> Any:
     """Return the middle of the image: this part of its height and of its width.
 
@@ -166,7 +196,9 @@ def cuts_at(images: Sized, tops: Any, lefts: Any, height: Any, width: Any) -> ND
     return cuts
 
 
-def _box_rows(images: Images, offset_height: Any, offset_width: Any, target_height: int, target_width: int) -> Column:
+def _box_rows(
+    images: Images | EncodedJpegs, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+) -> Column:
     tops, lefts = (each_row(offset, len(images), np.int64) for offset in (offset_height, offset_width))
     return cut_images(images, cuts_at(images, tops, lefts, target_height, target_width))
 
@@ -175,6 +207,7 @@ def _box_rows(images: Images, offset_height: Any, offset_width: Any, target_heig
     _box_rows,
     lambda shape, dtype, target_height, target_width, **_: ((target_height, target_width, shape[2]), dtype),
     each=("offset_height", "offset_width"),
+    deferred=in_windows(_box_rows),
 )
 def crop_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: int, target_width: int
@@ -261,7 +294,7 @@ def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -
     """
 
 
-def _window_rows(images: Images, window: Any) -> Column:
+def _window_rows(images: Images | EncodedJpegs, window: Any) -> Column:
     windows = each_row(window, len(images), np.int64).reshape(len(images), 4)
     return cut_images(images, cuts_at(images, *windows.T))
 
@@ -274,7 +307,10 @@ def _window_size(window: Any) -> tuple[int | None, int | None]:
 
 
 @image_operation(
-    _window_rows, lambda shape, dtype, window: ((*_window_size(window), shape[2]), dtype), each=("window",)
+    _window_rows,
+    lambda shape, dtype, window: ((*_window_size(window), shape[2]), dtype),
+    each=("window",),
+    deferred=in_windows(_window_rows),
 )
 def crop_to_window(image: Any, window: Any) -> Any:
     """Crop to (top, left, height, width)."""
@@ -293,4 +329,9 @@ def decode_and_crop_jpeg(contents: Any, crop_window: Any, channels: int = 0, **h
     >>> hr.image.decode_and_crop_jpeg(hr.image.encode_jpeg(np.zeros((9, 9, 3), np.uint8)), (1, 2, 3, 4)).shape
     (3, 4, 3)
     """
-    return crop_to_window(decode_jpeg(contents, channels, **how), crop_window)
+    if isinstance(contents, Symbol) or isinstance(crop_window, Symbol):
+        return crop_to_window(decode_jpeg(contents, channels, **how), crop_window)
+    images = encoded_jpegs(bytes_column(one_record(contents)), channels, **how)
+    images = images if isinstance(images, EncodedJpegs) else Images.of_column(images)
+    made = _window_rows(images, crop_window)
+    return (made.column() if isinstance(made, Deferred) else made)[0]

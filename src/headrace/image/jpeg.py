@@ -1,18 +1,21 @@
-"""JPEGs by simplejpeg, into memory that is there."""
+"""JPEGs by libjpeg-turbo, window by window, or by simplejpeg; into memory that is there."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import Column, Varied
+from headrace import _native
+from headrace.columns import Column
 from headrace.columns.arrow_text import Bytes, Offsets
-from headrace.columns.dense import pooled
 from headrace.errors import ParseError
 from headrace.image.codecs import image_library
-from headrace.image.images import new_images
+from headrace.image.images import column_of_images, new_images
+from headrace.image.jpeg_library import decodes_windows
 
 
 class JpegDecoder:
@@ -28,21 +31,108 @@ class JpegDecoder:
         self, values: Bytes, offsets: Offsets, headers: NDArray[np.int64], channels: int = 0, ratio: int = 1
     ) -> Column:
         """Decode all of a column, whose headers were read, into one array."""
-        sizes = [
-            (-(-height // ratio), -(-width // ratio), channels or (1 if stored == 1 else 3))
-            for _, height, width, stored, _ in headers.tolist()
-        ]
-        cuts = offsets.tolist()
-        column: Any
-        if len(set(sizes)) == 1:
-            column = pooled((len(sizes), *sizes[0]), np.uint8)
+        shapes = np.empty((len(headers), 3), np.int64)
+        shapes[:, :2] = -(-headers[:, 1:3] // ratio)
+        shapes[:, 2] = channels or np.where(headers[:, 3] == 1, 1, 3)
+        data, starts = new_images(shapes, np.uint8)
+        if ratio == 1:
+            windows = np.zeros((len(headers), 5), np.int64)
+            windows[:, 2:4] = headers[:, 1:3]
+            self.decode_windows(values, offsets, headers, windows, shapes, data, starts)
         else:
-            shapes = np.array(sizes, np.int64).reshape(len(sizes), 3)
-            column = Varied(new_images(shapes, np.uint8)[0], shapes)
-        for i, into in enumerate(column):
-            self.decode(values[cuts[i] : cuts[i + 1]], into, headers[i], i)
-        made: Column = column
-        return made
+            for i, content in enumerate(_each(values, offsets)):
+                start, shape = int(starts[i]), shapes[i].tolist()
+                self.decode(content, data[start : start + math.prod(shape)].reshape(shape), headers[i], i)
+        return column_of_images(data, shapes)
+
+    def decode_windows(
+        self,
+        values: Bytes,
+        offsets: Offsets,
+        headers: NDArray[np.int64],
+        windows: NDArray[np.int64],
+        shapes: NDArray[np.int64],
+        out: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+    ) -> None:
+        """Fill `out` with a window of each image, of these shapes, from these starts on."""
+        whole = np.hstack([headers[:, 1:3], shapes[:, 2:]])
+        made = np.zeros(len(headers), np.bool_)
+        if self._in_windows(windows):
+            _native.decode_jpegs(
+                values, offsets, whole, windows, self._fast_dct, self._fast_upsampling, starts, out, made
+            )
+        memory = np.empty(0, np.uint8)
+        for i in np.flatnonzero(~made).tolist():
+            top, left, height, width, mirrored = windows[i].tolist()
+            into = out[starts[i] : int(starts[i]) + math.prod(shapes[i].tolist())].reshape(shapes[i])
+            content = values[offsets[i] : offsets[i + 1]]
+            if (height, width) == tuple(headers[i, 1:3].tolist()) and not mirrored:
+                self.decode(content, into, headers[i], i)
+                continue
+            pixels, memory = self._decode_whole(content, whole[i], headers[i], i, memory)
+            window = pixels[top : top + height, left : left + width]
+            into[...] = window[:, ::-1] if mirrored else window
+
+    def resize_windows(
+        self,
+        values: Bytes,
+        offsets: Offsets,
+        headers: NDArray[np.int64],
+        windows: NDArray[np.int64],
+        rounding: int,
+        mirrored: NDArray[np.int64],
+        out: NDArray[Any],
+    ) -> None:
+        """Fill `out` with a window of each image, resized and then mirrored where the flag is set."""
+        count, height, width, channels = out.shape
+        whole = np.hstack([headers[:, 1:3], np.full((count, 1), channels)])
+        made = np.zeros(count, np.bool_)
+        if self._in_windows(windows):
+            _native.decode_and_resize_jpegs(
+                values,
+                offsets,
+                whole,
+                windows,
+                self._fast_dct,
+                self._fast_upsampling,
+                height,
+                width,
+                rounding,
+                mirrored,
+                out.reshape(-1),
+                made,
+            )
+        memory, first = np.empty(0, np.uint8), np.zeros(1, np.int64)
+        for i in np.flatnonzero(~made).tolist():
+            content = values[offsets[i] : offsets[i + 1]]
+            pixels, memory = self._decode_whole(content, whole[i], headers[i], i, memory)
+            one = slice(i, i + 1)
+            _native.resize_windows(
+                pixels.reshape(-1),
+                first,
+                whole[one],
+                windows[one],
+                height,
+                width,
+                rounding,
+                mirrored[one],
+                out[i].reshape(-1),
+            )
+
+    def _in_windows(self, windows: NDArray[np.int64]) -> bool:
+        """Return whether the library that decodes windows may be used."""
+        return not self._recover and len(windows) > 0 and bool((windows[:, 2:4] > 0).all()) and decodes_windows()
+
+    def _decode_whole(
+        self, content: Bytes, shape: NDArray[np.int64], header: NDArray[np.int64], row: int, memory: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return one image, and the memory that it is in, for the next one."""
+        size = math.prod(shape.tolist())
+        memory = memory if len(memory) >= size else np.empty(size, np.uint8)
+        pixels = memory[:size].reshape(shape)
+        self.decode(content, pixels, header, row)
+        return pixels, memory
 
     def decode(self, content: Bytes, into: NDArray[np.uint8], header: NDArray[np.int64], row: int) -> None:
         """Fill `into` at its size: that of the image, or one that a scaled transform gives."""
@@ -101,6 +191,11 @@ class JpegDecoder:
 GREY_BITS = 14
 GREY_WEIGHTS = np.array([4899, 9617, 1868], np.int32)
 """Those of red, green and blue in grey, as OpenCV has them."""
+
+
+def _each(values: Bytes, offsets: Offsets) -> Iterator[Bytes]:
+    cuts = offsets.tolist()
+    return (values[cuts[i] : cuts[i + 1]] for i in range(len(cuts) - 1))
 
 
 def _ends(content: Bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns.arrow_text import Bytes
 from headrace.errors import ParseError
 
@@ -14,7 +15,6 @@ MAX_SCAN_PIXELS = 1 << 27
 MAX_PIXELS_PER_BYTE = 512
 """A block of 64 pixels takes a bit or more, in any JPEG that is coded after Huffman."""
 MIN_SCAN_BYTES = 10
-_START_OF_SCAN = b"\xff\xda"
 _ARITHMETIC = range(0xC9, 0xD0)
 
 
@@ -43,10 +43,9 @@ def check_scans(content: Bytes, height: int, width: int, row: int, *, may_break_
     pixels = height * width
     if not may_break_off and len(content) * MAX_PIXELS_PER_BYTE < pixels and not _is_arithmetic(content.tobytes()):
         raise ParseError(f"a JPEG that breaks off: {len(content)} bytes are too few for {height} × {width} pixels", row)
-    data = content.tobytes()
-    if data.count(_START_OF_SCAN) <= MAX_USUAL_SCANS:
+    if _native.count_jpeg_scans(content) <= MAX_USUAL_SCANS:
         return
-    scans = _count_scans(data)
+    scans = _count_scans(content.tobytes())
     if scans > MAX_USUAL_SCANS and scans * pixels > MAX_SCAN_PIXELS:
         raise ParseError(
             f"a JPEG of {scans} scans over {height} × {width} pixels: more work than {MAX_SCAN_PIXELS} pixels are; "

@@ -11,13 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
+from headrace.image.encoded import EncodedJpegs
 from headrace.image.images import Images
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
-from headrace.trace.values import map_arguments
+from headrace.trace.values import Deferred, map_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 Shape = tuple[int | None, int | None, int | None]
+
+
+def in_windows(rows: Callable[..., Column]) -> Callable[..., Column | Deferred | None]:
+    """Return `deferred` of an operation that only cuts: of JPEGs that are still encoded it gives windows."""
+
+    def deferred(images: Deferred, **given: Any) -> Column | Deferred | None:
+        return rows(images, **given) if isinstance(images, EncodedJpegs) else None
+
+    return deferred
 
 
 class Each:
@@ -38,13 +48,18 @@ def each_row(argument: Any, count: int, dtype: Any = np.float64) -> NDArray[Any]
 
 
 def image_operation(
-    rows: Callable[..., Column], shape: Callable[..., tuple[Shape, Any]] | None = None, *, each: tuple[str, ...] = ()
+    rows: Callable[..., Column],
+    shape: Callable[..., tuple[Shape, Any]] | None = None,
+    *,
+    each: tuple[str, ...] = (),
+    deferred: Callable[..., Column | Deferred | None] | None = None,
 ) -> Callable[[F], F]:
     """Make a function of one image, or of a batch of them, an operation on columns.
 
     `rows` gets Images and the other arguments, and gives a column. `shape` gets the shape and dtype of an image, and
     the other arguments, and gives those of the result; by default they stay. Arguments named in `each` may differ from
-    row to row, and are then given to `rows` as `Each`.
+    row to row, and are then given to `rows` as `Each`. `deferred` gets a `Deferred` column of images in their place; it
+    returns None if it has no better way than to make them.
     """
 
     def decorate(fn: F) -> F:
@@ -69,8 +84,8 @@ def image_operation(
             made, dtype = (size, image.dtype) if shape is None else shape(size, image.dtype, **given)
             return TensorSpec((*image.shape[:-3], *made), dtype)
 
-        def block(*args: Any, **named: Any) -> Callable[..., Column]:
-            def run(*columns: Column) -> Column:
+        def block(*args: Any, **named: Any) -> Callable[..., Column | Deferred]:
+            def run(*columns: Column | Deferred) -> Column | Deferred:
                 left = iter(columns)
 
                 def fill(item: Any) -> Any:
@@ -78,7 +93,13 @@ def image_operation(
 
                 filled, keywords = map_arguments((args, named), fill)
                 given = bind(*filled, **keywords)
-                return _run_rows(rows, given.pop(first).rows, given)
+                images = given.pop(first).rows
+                if isinstance(images, Deferred):
+                    made = None if deferred is None else deferred(images, **given)
+                    if made is not None:
+                        return made
+                    images = images.column()
+                return _run_rows(rows, images, given)
 
             return run
 
@@ -93,7 +114,7 @@ def image_operation(
                 return next(iter(values(made)))
             return made if isinstance(made, np.ndarray) else np.stack(list(values(made)))
 
-        return traced_operation(spec=spec, block=block)(element)  # type: ignore[return-value]
+        return traced_operation(spec=spec, block=block, takes_deferred=deferred is not None)(element)  # type: ignore[return-value]
 
     return decorate
 

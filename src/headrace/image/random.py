@@ -6,14 +6,16 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column
 from headrace.image.colour import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation
+from headrace.image.encoded import FLOATS, NEAREST, EncodedJpegs
 from headrace.image.geometry import Sized, cut_images, cuts_at, flip_if
 from headrace.image.images import Images
-from headrace.image.operation import drawn, each_row, image_operation
-from headrace.image.resize import resize_images, two_sizes
+from headrace.image.operation import drawn, each_row, image_operation, in_windows
+from headrace.image.resize import resize_images, resize_later, resize_windows, resized_dtype, to_dtype, two_sizes
+from headrace.trace.values import Deferred
 
 
 @drawn
@@ -61,11 +63,17 @@ def drawn_cuts(images: Sized, size: Any, draws: Any) -> NDArray[np.int64]:
     return cuts_at(images, corners[:, 0], corners[:, 1], height, width)
 
 
-def _crop_rows(images: Images, size: Any, draws: Any) -> Column:
-    return cut_images(images, drawn_cuts(images, size, draws))
+def _crop_rows(images: Images | EncodedJpegs, size: Any, draws: Any) -> Column:
+    made: Column = cut_images(images, drawn_cuts(images, size, draws))
+    return made
 
 
-@image_operation(_crop_rows, lambda shape, dtype, size, **_: ((*two_sizes(size[:2]), shape[2]), dtype), each=("draws",))
+@image_operation(
+    _crop_rows,
+    lambda shape, dtype, size, **_: ((*two_sizes(size[:2]), shape[2]), dtype),
+    each=("draws",),
+    deferred=in_windows(_crop_rows),
+)
 def crop_by_draws(image: Any, size: Any, draws: Any) -> Any:
     """Crop at a position that two numbers from 0 to 1 determine."""
 
@@ -97,11 +105,26 @@ def drawn_windows(images: Sized, numbers: NDArray[np.float64], scale: Any, ratio
 
 
 def _resized_crop_rows(
-    images: Images, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool
+    images: Images, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool, dtype: Any
 ) -> Column:
-    cuts = drawn_windows(images, each_row(draws, len(images)), scale, ratio)
+    windows = drawn_windows(images, each_row(draws, len(images)), scale, ratio)
+    made_dtype = resized_dtype(dtype, method, images.dtype)
+    if method == "bilinear" and not antialias:
+        made = resize_windows(images, windows, two_sizes(size), NEAREST if made_dtype == np.uint8 else FLOATS)
+        if made is not None:
+            return made
     wanted = np.broadcast_to(np.array(two_sizes(size)), (len(images), 2))
-    return resize_images(Images.of_column(cut_images(images, cuts)), wanted, method, antialias)
+    return to_dtype(resize_images(Images.of_column(cut_images(images, windows)), wanted, method, antialias), made_dtype)
+
+
+def _resized_crop_later(
+    images: Deferred, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool, dtype: Any
+) -> Column | Deferred | None:
+    if not isinstance(images, EncodedJpegs):
+        return None
+    return resize_later(
+        images, drawn_windows(images, each_row(draws, len(images)), scale, ratio), size, method, antialias, dtype
+    )
 
 
 def _window(height: int, width: int, draws: NDArray[np.float64], scale: Any, ratio: Any) -> tuple[int, int, int, int]:
@@ -123,14 +146,12 @@ def _window(height: int, width: int, draws: NDArray[np.float64], scale: Any, rat
 
 @image_operation(
     _resized_crop_rows,
-    lambda shape, dtype, size, method, **_: (
-        (*two_sizes(size), shape[2]),
-        dtype if method == "nearest" else np.dtype(np.float32),
-    ),
+    lambda shape, own, size, method, dtype, **_: ((*two_sizes(size), shape[2]), resized_dtype(dtype, method, own)),
     each=("draws",),
+    deferred=_resized_crop_later,
 )
 def resized_crop_by_draws(
-    image: Any, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool
+    image: Any, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool, dtype: Any = None
 ) -> Any:
     """Crop with a size and position that numbers from 0 to 1 determine, and resize."""
 
@@ -144,8 +165,12 @@ def random_resized_crop(
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
     method: str = "bilinear",
     antialias: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Crop a random part with an area in `scale` and an aspect ratio in `ratio`, and resize it.
+
+    Of a JPEG that `decode_jpeg` gave within the same function, only this part is decoded.
 
     Args:
         image: One image (height, width, channels) or a batch of images.
@@ -155,12 +180,13 @@ def random_resized_crop(
         ratio: Smallest and largest aspect ratio.
         method: Interpolation, one of `hr.image.ResizeMethod`.
         antialias: Whether to smooth when the image is made smaller.
+        dtype: `np.uint8` for rounded pixels; float32 by default.
 
     >>> hr.image.random_resized_crop(np.zeros((50, 80, 3)), (8, 8), np.random.default_rng(0)).shape
     (8, 8, 3)
     """
     return resized_crop_by_draws(
-        image, size, rng.random((MAX_CROP_TRIES, 4)), tuple(scale), tuple(ratio), method, antialias
+        image, size, rng.random((MAX_CROP_TRIES, 4)), tuple(scale), tuple(ratio), method, antialias, dtype
     )
 
 

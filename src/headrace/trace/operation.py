@@ -25,6 +25,8 @@ def traced_operation(
     in_place: bool = False,
     scaled: Callable[..., Any] | None = None,
     reads_all: Callable[..., bool] | None = None,
+    deferred: Callable[..., Any] | None = None,
+    takes_deferred: bool = False,
 ) -> Callable[[F], F]:
     """Make a function of one element's components an operation of graphs.
 
@@ -36,10 +38,12 @@ def traced_operation(
     and blocks of other rows are made row by row. `in_place` says that a column of records may also be a `RecordRefs`.
     `scaled` gets what `block` gets, which of the results is a text, and how its bytes are `Scaled`: it returns another
     such function that accepts them, or None. `reads_all` says, of the same arguments, whether it reads a text of the
-    same number of bytes completely.
+    same number of bytes completely. `deferred` gets what `block` gets, for an operation with one result: its function
+    may return a `Deferred` column, if the next operation accepts one. `takes_deferred` says that this one does, as its
+    first argument; it may then return one, too.
     """
 
-    how = Blockwise(spec, block, even, in_place, scaled, reads_all)
+    how = Blockwise(spec, block, even, in_place, scaled, reads_all, deferred, takes_deferred)
 
     def decorate(fn: F) -> F:
         @functools.wraps(fn)

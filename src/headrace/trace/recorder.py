@@ -21,6 +21,7 @@ from headrace.trace.values import (
     KINDS,
     Blockwise,
     Call,
+    Deferred,
     Kernel,
     Scaled,
     Step,
@@ -246,9 +247,19 @@ class Recorder:
         made = [self._value(dummy(one), batched=True) for one in specs]
         first, stop = nothing.slot + 1, len(self.template)
 
+        deferring = False
+
         def kernel(values: Values, n: int) -> None:
             columns = [values[slot] if batched else _spread(values[slot], n) for slot, batched in slots]
-            values[first:stop] = structure.leaves_in(run(*columns))
+            result = run(*columns)
+            if how.takes_deferred and not deferring and isinstance(result, Deferred):
+                result = result.column()
+            values[first:stop] = [result] if deferring else structure.leaves_in(result)
+
+        def defer() -> None:
+            nonlocal run, deferring
+            deferring = True
+            run = run if how.deferred is None else how.deferred(*described, **named)
 
         def scale(slot: int, scaled: Scaled) -> bool:
             nonlocal run
@@ -260,6 +271,8 @@ class Recorder:
         step = Step(name, nothing.slot, kernel, uses=used, in_place=how.in_place, gives=range(first, stop))
         step.call = Call(how.block, name, args, kwargs)
         step.scale = None if how.scaled is None else scale
+        step.takes_deferred = how.takes_deferred
+        step.defer = defer if how.takes_deferred or how.deferred is not None else None
         step.reads_all = how.reads_all is not None and how.reads_all(*described, **named)
         self.steps.append(step)
         for i, one in enumerate(specs):

@@ -16,6 +16,7 @@ from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spe
 from headrace.plan.structure import Structure, flatten
 from headrace.trace.capture import Capture
 from headrace.trace.decisions import MAX_PATHS
+from headrace.trace.deferring import defer_columns
 from headrace.trace.draws import TracedGenerator
 from headrace.trace.errors import Untraceable, describe_error, is_raised_by_user
 from headrace.trace.graph import Graph
@@ -90,6 +91,7 @@ def _trace(
         if len(paths) > 1:
             return join_paths(paths, graphs)
         kept = {o for o in graphs[0].outputs if isinstance(o, int)}
+        defer_columns(paths[0].steps, kept)
         scale_at_once(paths[0].steps, kept)
         reuse_memory(paths[0].steps, kept, frozenset(chain(*paths[0].recorder.own)))
         return graphs[0]

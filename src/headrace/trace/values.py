@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -31,6 +32,22 @@ Scale = Callable[[int, Scaled], bool]
 """Ask an operation to return the value in a slot scaled, as an array, if it can. False if it never will."""
 
 
+class Deferred(ABC):
+    """A column that an operation has yet to make, because the next one may need only a part of it."""
+
+    @abstractmethod
+    def column(self) -> Any:
+        """Return the column."""
+
+    def rounded(self) -> Deferred | None:
+        """Return the column rounded to integers, half to even, if that can be deferred."""
+        return None
+
+    def cast(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:  # noqa: ARG002
+        """Return the column as `astype` has it, if that is less work than to make it first."""
+        return None
+
+
 class Blockwise(NamedTuple):
     """How one of our operations runs on whole columns; see `traced_operation`."""
 
@@ -40,6 +57,8 @@ class Blockwise(NamedTuple):
     in_place: bool = False
     scaled: Callable[..., Any] | None = None
     reads_all: Callable[..., bool] | None = None
+    deferred: Callable[..., Any] | None = None
+    takes_deferred: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -117,6 +136,10 @@ class Step:
     """Make one of these, a text, come as an array of its scaled bytes."""
     reads_all: bool = False
     """Whether it reads a text of the same number of bytes completely."""
+    takes_deferred: bool = False
+    """Whether its first argument may be a `Deferred` column."""
+    defer: Callable[[], None] | None = None
+    """Let its result be a `Deferred` column."""
 
 
 def do_steps(steps: list[Step], values: Values, n: int) -> None:
