@@ -33,10 +33,10 @@ class EncodedJpegs(Deferred):
         windows: NDArray[np.int64] | None = None,
     ) -> None:
         self._source = (decoder, values, offsets, headers, channels)
-        self._windows = windows
         if windows is None:
-            self._windows = np.zeros((len(headers), 5), np.int64)
-            self._windows[:, 2:4] = headers[:, 1:3]
+            windows = np.zeros((len(headers), 5), np.int64)
+            windows[:, 2:4] = headers[:, 1:3]
+        self._windows = windows
 
     def __len__(self) -> int:
         return len(self._source[3])

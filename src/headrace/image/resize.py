@@ -108,9 +108,10 @@ def to_dtype(column: Column, dtype: np.dtype[Any]) -> Column:
 def _to_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     if values.dtype == dtype:
         return values
-    if dtype != np.uint8:
-        return values.astype(dtype)
-    return np.nan_to_num(np.clip(np.rint(values), 0, 255), nan=0).astype(np.uint8)
+    if dtype == np.uint8:
+        values = np.nan_to_num(np.clip(np.rint(values), 0, 255), nan=0)
+    made: NDArray[Any] = values.astype(dtype)
+    return made
 
 
 def _bilinear(
