@@ -15,4 +15,4 @@ def test_an_interrupt_in_a_feed_loses_and_repeats_nothing(name):
     pytest.importorskip(FRAMEWORKS.get(name, "numpy"))
     subject = subject_of(name)
     chance = random.Random(name)
-    assert sum(interrupt_next(subject, chance.randrange(subject.lines)) for _ in range(MOMENTS))
+    assert sum(interrupt_next(subject, chance.randrange(subject.moments)) for _ in range(MOMENTS))

@@ -1,8 +1,8 @@
-"""Ctrl-C at every line: an interrupted pass continues where it was, and no row is lost or comes twice.
+"""Ctrl-C at every moment: an interrupted pass continues where it was, and no row is lost or comes twice.
 
-`python -m tests.chaos.interrupts` injects KeyboardInterrupt at lines of headrace that are chosen at random, and sends
-real signals, over all the pipelines of the conformance tests. It prints how many interrupts there were and how many
-of them lost or repeated a row.
+`python -m tests.chaos.interrupts` injects KeyboardInterrupt at moments of headrace's code that are
+chosen at random, and sends real signals, over all the pipelines of the conformance tests. It prints how many interrupts
+there were and how many of them lost or repeated a row.
 """
 
 import argparse
@@ -46,21 +46,25 @@ def one_outcome(it):
         return "error", error.args[0]
 
 
-@functools.cache
-def _exits(code):
-    """Where `__exit__` of a `with` is about to be called, or the handler of an exception entered.
+CHECKING = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"}
+"""The instructions that look for signals once they are done; no other does."""
 
-    The interpreter looks for signals only after these steps. An exception raised before them, which a trace function
-    can do and Ctrl-C cannot, would leave the lock of a `with` held for ever.
+
+@functools.cache
+def _checks(code):
+    """Return where the interpreter looks for signals: the instruction that does so, and that which comes next.
+
+    A trace function raises at the next instruction, a signal at the one before. If these have different handlers (the
+    first may be the last one of a `try`), a trace function cannot do what Ctrl-C does.
     """
+    handlers = dis._parse_exception_table(code)
+
+    def handler(offset):
+        return next(((h.target, h.depth) for h in handlers if h.start <= offset < h.end), None)
+
     steps = list(dis.get_instructions(code))
-    nothing = [step.opname == "LOAD_CONST" and step.argval is None for step in steps]
-    found = {step.offset for step in steps if step.opname in ("PUSH_EXC_INFO", "WITH_EXCEPT_START")}
-    for i in range(len(steps) - 2):
-        if all(nothing[i : i + 3]):
-            swapped = i > 0 and steps[i - 1].opname == "SWAP"  # with the value of a `return` inside the body
-            found.add(steps[i - 1 if swapped else i].offset)
-    return found
+    targets = {step.offset: handler(step.offset) for step in steps}
+    return {step.offset: targets[step.offset] for step in steps if step.opname in CHECKING}, targets
 
 
 def _in_finalizer(frame):
@@ -73,15 +77,16 @@ def _in_finalizer(frame):
 
 
 class Interruption:
-    """Raises KeyboardInterrupt at the line that is traced as the `at`-th; without one it counts them.
+    """Raises KeyboardInterrupt at the moment that comes as the `at`-th; without one it counts them.
 
-    Lines of the package count, or only those of one of its modules.
+    A moment is an instruction of the package, or only of one of its modules, after which the interpreter looks for
+    signals: those at which Ctrl-C arrives, and no others.
     """
 
     def __init__(self, at=None, module=""):
         self.at = at
         self._files = str(Path(PACKAGE, module))
-        self.lines = 0
+        self.moments = 0
         self.struck = None
 
     def __enter__(self):
@@ -92,17 +97,50 @@ class Interruption:
         sys.settrace(None)
 
     def _call(self, frame, event, _):
-        return self._line if frame.f_code.co_filename.startswith(self._files) else None
+        caller = frame.f_back
+        if caller is not None and isinstance(caller.f_trace, _Moments):
+            caller.f_trace.called(frame)
+        if not frame.f_code.co_filename.startswith(self._files):
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        return _Moments(self, frame)
 
-    def _line(self, frame, event, _):
-        if event == "line" and frame.f_lasti not in _exits(frame.f_code):
-            self.lines += 1
-            due = self.struck is None and self.at is not None and self.lines > self.at
-            if due and not _in_finalizer(frame):
-                self.struck = f"{Path(frame.f_code.co_filename).relative_to(PACKAGE)}:{frame.f_lineno}"
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return self._line
+    def pass_moment(self, frame):
+        """Count a moment, and strike if it is the one."""
+        self.moments += 1
+        due = self.struck is None and self.at is not None and self.moments > self.at
+        if due and not _in_finalizer(frame):
+            self.struck = f"{Path(frame.f_code.co_filename).relative_to(PACKAGE)}:{frame.f_lineno}"
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+
+class _Moments:
+    """Follows one frame from instruction to instruction."""
+
+    def __init__(self, interruption, frame):
+        self._interruption = interruption
+        self._checks, self._targets = _checks(frame.f_code)
+        self._before = frame.f_lasti
+        """The offset of the instruction that has just been done, if signals were looked for then."""
+
+    def called(self, frame):
+        """A function of Python returns into the instruction behind its call; the interpreter looks for no signals.
+
+        It does after a constructor, which the machinery of types calls.
+        """
+        constructs = frame.f_code.co_name in ("__init__", "__new__")
+        if not constructs or frame.f_back.f_code.co_name == frame.f_code.co_name:
+            self._before = -1
+
+    def __call__(self, frame, event, _):
+        if event == "opcode":
+            before, self._before = self._before, frame.f_lasti
+            if before in self._checks and self._checks[before] == self._targets[frame.f_lasti]:
+                self._interruption.pass_moment(frame)
+        else:  # an exception, or the end of the frame
+            self._before = -1
+        return self
 
 
 def traced_pass(it, interruption, limit=LIMIT):
@@ -172,7 +210,7 @@ class Subject:
         counting = Interruption()
         with self.begin() as it:
             self.want = traced_pass(it, counting)
-        self.lines = counting.lines
+        self.moments = counting.moments
 
     def begin(self):
         """A pass from the start."""
@@ -257,13 +295,13 @@ def interrupt_writer(writer, folder, at):
     return interruption.struck is not None
 
 
-def lines_of_writer(writer):
-    """How many lines of a writer can be interrupted."""
+def moments_of_writer(writer):
+    """Return at how many moments a writer can be interrupted."""
     writer.prepare()
     with Interruption() as counting:
         writer.work()
     writer.check()
-    return counting.lines
+    return counting.moments
 
 
 FEEDS = {
@@ -332,22 +370,22 @@ def _signals(options, chance):
     return run_many("signals in next()", _subjects(), options.signals, signalled)
 
 
-def _lines_of_next(options, chance):
+def _moments_of_next(options, chance):
     return run_many(
-        "lines of next()", _subjects(), options.moments, lambda s: interrupt_next(s, chance.randrange(s.lines))
+        "moments of next()", _subjects(), options.moments, lambda s: interrupt_next(s, chance.randrange(s.moments))
     )
 
 
-def _lines_of_calls(options, chance):
+def _moments_of_calls(options, chance):
     return run_many(
-        "lines of state(), restore() and close()",
+        "moments of state(), restore() and close()",
         [subject for subject in _subjects() if subject.ordered and subject.plain],
         max(1, options.moments // 10),
         lambda s: interrupt_calls(s, chance.randrange(200)),
     )
 
 
-def _lines_of_writers(options, chance):
+def _moments_of_writers(options, chance):
     kills.ROWS, kills.SIZE, kills.RECORDS = 60, 40, 300
     rows.PART_BYTES = 20 * kills.SIZE * 8
     with tempfile.TemporaryDirectory() as name:
@@ -356,9 +394,9 @@ def _lines_of_writers(options, chance):
             folder = Path(name, kind)
             folder.mkdir()
             writer = make(folder)
-            writers.append((writer, folder, lines_of_writer(writer)))
+            writers.append((writer, folder, moments_of_writer(writer)))
         return run_many(
-            "lines of writers",
+            "moments of writers",
             writers,
             max(1, options.moments // 50),
             lambda w: interrupt_writer(w[0], w[1], chance.randrange(w[2])),
@@ -376,7 +414,7 @@ def main():
     seed = random.randrange(10**6) if options.seed is None else options.seed
     chance = random.Random(seed)
     print(f"seed {seed}")
-    parts = {"signals": _signals, "next": _lines_of_next, "calls": _lines_of_calls, "writers": _lines_of_writers}
+    parts = {"signals": _signals, "next": _moments_of_next, "calls": _moments_of_calls, "writers": _moments_of_writers}
     harm = sum(part(options, chance) for name, part in parts.items() if options.only in (None, name))
     return 1 if harm else 0
 

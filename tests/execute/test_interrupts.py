@@ -1,4 +1,4 @@
-"""Ctrl-C at any line leaves a pass where it was, or one element further with that element delivered."""
+"""Ctrl-C at any moment leaves a pass where it was, or one element further with that element delivered."""
 
 import random
 import threading
@@ -12,7 +12,7 @@ from tests.chaos.interrupts import (
     interrupt_calls,
     interrupt_next,
     interrupt_writer,
-    lines_of_writer,
+    moments_of_writer,
     one_outcome,
     signalled_pass,
     subject_of,
@@ -29,16 +29,16 @@ EVERY = 5
 SOME = list(PIPELINES)[::EVERY]
 
 
-def moments(name, lines, count):
-    """Some of the lines, the same in every run."""
+def moments(name, total, count):
+    """Some of the moments, the same in every run."""
     chance = random.Random(name)
-    return {chance.randrange(lines) for _ in range(count)}
+    return {chance.randrange(total) for _ in range(count)}
 
 
 @pytest.mark.parametrize("name", [*SOME, *(f"unordered {name}" for name in UNORDERED)])
 def test_an_interrupt_in_next_loses_and_repeats_nothing(name):
     subject = subject_of(name)
-    assert sum(interrupt_next(subject, at) for at in moments(name, subject.lines, 6))
+    assert sum(interrupt_next(subject, at) for at in moments(name, subject.moments, 6))
 
 
 @pytest.mark.parametrize("name", SOME[::2])
@@ -54,8 +54,8 @@ def test_an_interrupted_writer_leaves_all_or_nothing(kind, tmp_path, monkeypatch
     monkeypatch.setattr(kills, "RECORDS", 50)
     monkeypatch.setattr(rows, "PART_BYTES", 5 * 40 * 8)
     writer = kills.KINDS[kind](tmp_path)
-    lines = lines_of_writer(writer)
-    assert sum(interrupt_writer(writer, tmp_path, at) for at in moments(kind, lines, 2))
+    total = moments_of_writer(writer)
+    assert sum(interrupt_writer(writer, tmp_path, at) for at in moments(kind, total, 2))
 
 
 @pytest.mark.parametrize("name", SOME[::4])
@@ -67,7 +67,7 @@ def test_real_signals_lose_and_repeat_nothing(name):
 
 
 @pytest.mark.parametrize("columns", ["one", "two", "nested", "text"])
-def test_every_line_near_the_delivery_of_a_short_pass(columns):
+def test_every_moment_near_the_delivery_of_a_short_pass(columns):
     make = {
         "one": lambda x: x,
         "two": lambda x: (x, x + 1),
@@ -77,7 +77,7 @@ def test_every_line_near_the_delivery_of_a_short_pass(columns):
     ds = D.range(5).map(make).batch(2)
     counting = Interruption(module="iterator.py")
     want = traced_pass(iter(ds), counting)
-    for at in range(counting.lines):
+    for at in range(counting.moments):
         with iter(ds) as it:
             assert repr(traced_pass(it, Interruption(at, "iterator.py"))) == repr(want)
 

@@ -92,6 +92,14 @@ def test_a_writer_whose_file_was_cleared_before_it_was_locked_makes_another(tmp_
     assert cleared and left(tmp_path) == ["data"]
 
 
+def test_a_directory_that_takes_no_files_is_an_error_and_no_endless_search_for_a_name(tmp_path):
+    def refuse(path):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))  # as /proc does
+
+    with pytest.raises(FileNotFoundError):
+        files.exclusive(lambda: tmp_path / "data", refuse)
+
+
 def test_a_large_folder_is_not_looked_through_for_each_file(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MANY_NAMES", 2)
     looks = []

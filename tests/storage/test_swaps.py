@@ -13,6 +13,7 @@ import pytest
 import headrace as hr
 from headrace.storage import swaps
 from headrace.storage.files import TEMPORARY, write_page
+from headrace.storage.locks import HeldLock
 from headrace.storage.shelf import Shelf
 from headrace.storage.structures import Types
 from headrace.storage.swaps import SWAP, NewFiles
@@ -129,6 +130,26 @@ def pending(folder):
         assert killed_at(folder, step, shards=3)
         step += 1
     return folder
+
+
+def test_an_interrupt_after_all_names_have_changed_is_an_interrupt(tmp_path, monkeypatch):
+    write(tmp_path, 2, 1)
+    release = HeldLock.release
+
+    def interrupted(held):
+        monkeypatch.setattr(HeldLock, "release", release)
+        raise KeyboardInterrupt
+
+    finish = swaps._finish
+
+    def finished(swap):
+        finish(swap)
+        monkeypatch.setattr(HeldLock, "release", interrupted)
+
+    monkeypatch.setattr(swaps, "_finish", finished)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, 3, 2)
+    assert read(tmp_path) == [2 * x for x in range(20)]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.owned_file import with_flags
 from headrace.errors import StorageError, TransportError
 from headrace.formats.shared.files import open_path
 from headrace.remote.faults import LengthError, is_passing
@@ -134,7 +133,7 @@ def _claimed(target: Path) -> Iterator[_Part]:
     """Yield the part of a file, which no other process writes to meanwhile; what is of use to the next one stays."""
     path = target.with_name(f".{target.name}.part")
     while True:
-        held = HeldLock(path, "rb+", opener=with_flags(os.O_RDWR | os.O_CREAT | HERE))
+        held = HeldLock.with_flags(path, os.O_RDWR | os.O_CREAT | HERE, "rb+")
         lock(held.fileno(), wait=True)
         try:
             if os.path.samestat(os.fstat(held.fileno()), path.stat()):

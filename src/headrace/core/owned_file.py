@@ -1,7 +1,8 @@
 """Open files that own their descriptor from the moment it exists.
 
-Between `descriptor = os.open(...)` and the `try` after it, Ctrl-C leaks the descriptor. `io.FileIO` opens and stores
-it in one step of the interpreter.
+Ctrl-C may arrive after any call, so a descriptor that a call returns leaks before it is stored: neither
+`descriptor = os.open(...)` before a `try`, nor an `opener` written in Python, is safe. `io.FileIO` opens and stores in
+one step of the interpreter. For everything that it cannot open, `Descriptor` stores within one call of C code.
 """
 
 from __future__ import annotations
@@ -9,29 +10,69 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Self
+
+PERMISSIONS = 0o666
+"""Those of a new file, less the umask."""
+
+
+class Descriptor:
+    """A descriptor that is closed when nothing refers to it any more."""
+
+    def __init__(self, opening: Callable[..., int], *args: Any) -> None:
+        """Store what `opening`, which must be a function of C such as `os.open`, returns for these arguments."""
+        self._held: list[int] = []
+        self._held.extend(map(opening, *([each] for each in args)))
+
+    @classmethod
+    def of_path(cls, path: str | os.PathLike[str], flags: int) -> Descriptor:
+        """Open a path with exactly these flags of `os.open`, and closed on exec."""
+        return cls(os.open, path, flags | getattr(os, "O_CLOEXEC", 0), PERMISSIONS)
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._held[0]
+
+    def close(self) -> None:
+        """Close the descriptor, once."""
+        with suppress(IndexError, AttributeError):  # it is closed, or was never open
+            list(map(os.close, map(self._held.pop, [0])))  # neither closed twice nor forgotten after an interrupt
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class OwnedFile(io.FileIO):
-    """A raw file that closes its descriptor silently when nothing refers to it any more."""
+    """A raw file that closes its descriptor silently when nothing refers to it any more.
+
+    An `opener` has to be a function of C. What needs flags of its own is a `DescriptorFile`.
+    """
 
     def __del__(self) -> None:
         self.close()  # without the ResourceWarning of the base class
 
 
-class OwnedDirectory:
-    """An open directory, closed when nothing refers to it any more; `io.FileIO` cannot open one."""
+class DescriptorFile(OwnedFile):
+    """A raw file on a `Descriptor`; not for buffered files, which cannot be closed after an interrupt in `close`."""
 
-    descriptor = -1
+    _descriptor: Descriptor | None = None
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    @classmethod
+    def over(cls, descriptor: Descriptor, path: str | os.PathLike[str], mode: str = "rb") -> Self:
+        """Return a file that reads or writes a descriptor, and closes it."""
+        file = cls(descriptor.fileno(), mode, closefd=False)
+        file._descriptor = descriptor
+        file.name = path
+        return file
 
-    def __del__(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
+    @classmethod
+    def with_flags(cls, path: str | os.PathLike[str], flags: int, mode: str = "rb") -> Self:
+        """Open a path with exactly these flags of `os.open`."""
+        return cls.over(Descriptor.of_path(path, flags), path, mode)
 
-
-def with_flags(flags: int) -> Callable[[str, int], int]:
-    """Return an `opener` that opens with exactly these flags of `os.open`, and closes on exec."""
-    flags |= getattr(os, "O_CLOEXEC", 0)
-    return lambda path, _: os.open(path, flags, 0o666)
+    def close(self) -> None:
+        """Close the file and its descriptor."""
+        super().close()
+        if self._descriptor is not None:
+            self._descriptor.close()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.core.owned_file import OwnedFile, with_flags
+from headrace.core.owned_file import DescriptorFile
 
 SUFFIX, TEMPORARY = ".range", ".hrtmp"
 DEFAULT_LIMIT_BYTES = 10 << 30
@@ -63,7 +63,7 @@ class DiskCache:
         name, is_held = Path(self.folder) / "used", False
         while not is_held:
             name.parent.mkdir(parents=True, exist_ok=True)
-            with OwnedFile(name, "rb+", opener=with_flags(os.O_RDWR | os.O_CREAT)) as used:
+            with DescriptorFile.with_flags(name, os.O_RDWR | os.O_CREAT, "rb+") as used:
                 fcntl.flock(used, fcntl.LOCK_EX)
                 is_held = _is_file(name, used.fileno())  # else it was removed meanwhile, and others lock another one
                 if is_held:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
-from headrace.core.owned_file import OwnedFile, with_flags
+from headrace.core.owned_file import DescriptorFile, OwnedFile
 from headrace.errors import StateError
 from headrace.storage.files import naming
 
@@ -147,4 +147,4 @@ class Token:
             if self._file is not None:
                 yield self._file.duplicate()
         with suppress(OSError):
-            yield OwnedFile(self.path, opener=with_flags(os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)))
+            yield DescriptorFile.with_flags(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace import _native
-from headrace.core.owned_file import OwnedFile, with_flags
+from headrace.core.owned_file import DescriptorFile, OwnedFile
 from headrace.errors import NONSENSE
 
 MAGIC = "headrace range 2"
@@ -63,7 +63,7 @@ def name_in(descriptor: int) -> str | None:
 def open_file(path: str | Path) -> Iterator[int]:
     """Yield a descriptor. If possible, opening the file does not change its access time."""
     try:
-        file = OwnedFile(path, opener=with_flags(os.O_RDONLY | getattr(os, "O_NOATIME", 0)))
+        file: OwnedFile = DescriptorFile.with_flags(path, os.O_RDONLY | getattr(os, "O_NOATIME", 0))
     except PermissionError:  # the file belongs to another user
         file = OwnedFile(path)
     with file:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headrace.core.owned_file import OwnedDirectory, OwnedFile, with_flags
+from headrace.core.owned_file import Descriptor, OwnedFile
 from headrace.errors import NONSENSE, StorageError
 from headrace.storage.locks import HeldLock, lock
 
@@ -30,6 +30,8 @@ MANY_NAMES = 1_000
 CLEANUP_SECONDS = 60.0
 """How often a directory with more than MANY_NAMES names is searched for leftovers of killed writers."""
 MAX_NAME_LENGTH = 200
+MAX_TRIES = 100
+"""How many names are tried for a new file."""
 
 HERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 """The flags for opening our files, if the system supports them: no symbolic links, close on exec."""
@@ -63,7 +65,7 @@ class Unfinished:
     def discard(self) -> None:
         """Remove everything."""
         self.temporary.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # what could not be written is not wanted any more
+        with contextlib.suppress(OSError, ValueError):  # what could not be written is not wanted any more
             self.file.close()
         self._lock.release()
 
@@ -125,14 +127,16 @@ def hidden_prefix(name: str) -> str:
 
 def exclusive(name: Callable[[], Path], make: Callable[[Path], HeldLock]) -> tuple[Path, HeldLock]:
     """Create something new under an unused name. Return its name and its lock."""
+    refused = 0
     while True:
         path = name()
         try:
             held = make(path)
         except (FileExistsError, FileNotFoundError):
-            if path.parent.is_dir():  # the name was taken, or what was made was cleared away before it was locked
-                continue
-            raise
+            refused += 1
+            if refused < MAX_TRIES and path.parent.is_dir():
+                continue  # the name was taken, or what was made was cleared away before it was locked
+            raise  # some directories, such as /proc, refuse all new files as if they did not exist
         lock(held.fileno(), wait=True)
         if os.fstat(held.fileno()).st_nlink:
             return path, held
@@ -177,7 +181,7 @@ def remove_stale(path: Path) -> None:
     """Remove a file or folder under a temporary name, unless its writer is still there."""
     folder = path.is_dir() and not path.is_symlink()
     try:
-        held = HeldLock(path / LOCK if folder else path, "rb+", opener=with_flags(_OLD))
+        held = HeldLock.with_flags(path / LOCK if folder else path, _OLD, "rb+")
     except FileNotFoundError:
         if folder:  # its writer was stopped before the lock was there, or will make another
             _remove_without_lock(path)
@@ -203,9 +207,9 @@ def _remove_without_lock(folder: Path) -> None:
 
 def settle(directory: Path) -> None:
     """Sync the names in a directory to disk."""
-    opened = OwnedDirectory(directory)
+    opened = Descriptor.of_path(directory, os.O_RDONLY)
     with naming(directory):
-        os.fsync(opened.descriptor)
+        os.fsync(opened.fileno())
 
 
 def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
@@ -214,7 +218,7 @@ def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
     The directory is created; without `parents` only if its parent exists.
     """
     directory.mkdir(parents=parents, exist_ok=True)
-    held = HeldLock(directory / LOCK, "rb+", opener=with_flags(os.O_RDWR | os.O_CREAT | HERE))
+    held = HeldLock.with_flags(directory / LOCK, os.O_RDWR | os.O_CREAT | HERE, "rb+")
     got = lock(held.fileno())
     if not got:
         held.close()
@@ -225,7 +229,7 @@ def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
 
 def await_writer(directory: Path) -> None:
     """Wait until no process writes to a directory. Raise FileNotFoundError if none ever has."""
-    with HeldLock(directory / LOCK, opener=with_flags(os.O_RDONLY | HERE)) as held:
+    with HeldLock.with_flags(directory / LOCK, os.O_RDONLY | HERE) as held:
         lock(held.fileno(), wait=True, shared=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from headrace.core.owned_file import OwnedFile
+from headrace.core.owned_file import DescriptorFile
 from headrace.errors import StorageError
 
 try:
@@ -35,7 +35,7 @@ def unlock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-class HeldLock(OwnedFile):
+class HeldLock(DescriptorFile):
     """An open file that is locked. The lock ends with `release`, or when nothing refers to this any more.
 
     `close` leaves the lock to processes that were forked meanwhile.

@@ -17,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from headrace.core.owned_file import with_flags
 from headrace.errors import StorageError
 from headrace.storage.files import (
     HERE,
@@ -77,7 +76,8 @@ class NewFiles:
         if self._lock.closed:
             return
         if self._counts:
-            _finish(self._swap)
+            if _is_same_file(self._swap / LOCK, self._lock.fileno()):  # else a call before has done it
+                _finish(self._swap)
         else:
             self._withdraw()
         self._lock.release()  # last: after an interrupt, a second call of close continues
@@ -111,7 +111,7 @@ def finish_swap(swap: Path) -> None:
     """Move the files of a swap to their final names, once its writer is done with it or gone."""
     while swap.is_dir():
         try:
-            held = HeldLock(swap / LOCK, "rb+", opener=with_flags(os.O_RDWR | HERE))
+            held = HeldLock.with_flags(swap / LOCK, os.O_RDWR | HERE, "rb+")
         except FileNotFoundError:
             if not swap.is_dir():
                 return

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.core.owned_file import OwnedFile
+from headrace.core.owned_file import Descriptor, DescriptorFile, OwnedFile
 from headrace.core.paths import local_path as local_path  # noqa: PLC0414 - readers import it from here
 from headrace.options import Options
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
@@ -159,8 +159,7 @@ class LocalFile:
 
     def duplicate(self) -> OwnedFile:
         """Open the file once more by its descriptor; raises ValueError if it is closed."""
-        descriptor = self._open()
-        return OwnedFile(self.path, opener=lambda *_: os.dup(descriptor))
+        return DescriptorFile.over(Descriptor(os.dup, self._open()), self.path)
 
     def _open(self) -> int:
         if self._file is None:
