@@ -50,6 +50,7 @@ LOCAL_ONLY = {
     "Tokenizer": lambda url: hr.text.Tokenizer(url),
     "write_tfds": lambda url: named().write_tfds(url, "numbers"),
     "build": build,
+    "report": lambda url: numbers().iterator().report(url),
     "write_index": lambda url: hr.catalogue.write_index(url),
     "tls_root_cert": lambda url: hr.cluster.addresses([], tls_root_cert=url),
 }

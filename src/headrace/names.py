@@ -280,6 +280,28 @@ GUESSES = {
     "py_function": "functions of map are plain Python already: remove it",
     "numpy_function": "functions of map are plain Python already: remove it",
     "function": "functions of map need no decorator: remove it",
+    "Counter": "it is hr.experimental.Counter, or hr.Dataset.counter",
+    "cast": "use x.astype(np.float32)",
+    "constant": "use np.array, or the value itself",
+    "convert_to_tensor": "use np.asarray, or the value itself",
+    **{
+        name: f"use np.{name}"
+        for name in ("float16", "float32", "float64", "int32", "int64", "uint8", "reshape", "where", "stack", "concat")
+    },
+    "string": "use str for text, bytes for records",
+    "io.tf_record_iterator": "it is hr.TFRecordDataset",
+    "io.decode_json_example": "hr.io.decode_json parses JSON; hr.io.parse_example parses Examples",
+    "image.rgb_to_yiq": "use cv2.cvtColor, in map",
+    "image.yiq_to_rgb": "use cv2.cvtColor, in map",
+    **{
+        f"text.{what}": "hr.text.Tokenizer runs the tokenizers of Hugging Face, sentencepiece and tiktoken"
+        for what in ("BertTokenizer", "SentencepieceTokenizer", "WordpieceTokenizer", "FastWordpieceTokenizer")
+    },
+    "text.WhitespaceTokenizer": "it is hr.text.split",
+    "text.UnicodeScriptTokenizer": "it is hr.text.split, or hr.text.regex_replace",
+    "text.normalize_utf8": "use unicodedata.normalize, in map",
+    "text.case_fold_utf8": "it is hr.text.lower, or str.casefold in map",
+    "text.sliding_window": "it is hr.text.ngrams, or ds.window",
     "train": "it is hr.io.Example",
     "text.as_string": "use str(x) or an f-string",
     "text.format": "use str.format or an f-string",

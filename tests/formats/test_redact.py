@@ -3,7 +3,9 @@
 import json
 import logging
 import re
+import traceback
 
+import fsspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -160,6 +162,44 @@ def test_a_pipeline(make, caplog):
             seen += [str(error), repr(error), repr(error.__cause__), repr(error.__dict__)]
     seen += [repr(it.state()), ds.explain(), caplog.text]
     assert not [text for text in seen if SECRET in text]
+
+
+@pytest.mark.parametrize("url", [f"zip://a.zip::https://u:{SECRET}@127.0.0.1:1/x", f"refused://k:{SECRET}@b/c"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda url: list(hr.TFRecordDataset([url])),
+        lambda url: list(D.list_files(url)),
+        lambda url: hr.io.read_file(url),
+        lambda url: hr.io.gfile.GFile(url).read(),
+        lambda url: hr.io.gfile.glob(url),
+        lambda url: hr.io.gfile.copy(url, url + "2"),
+        lambda url: hr.io.gfile.listdir(url),
+        lambda url: hr.io.TFRecordWriter(url).close(),
+        lambda url: hr.text.Vocabulary.from_file(url),
+        lambda url: hr.image_dataset_from_directory(url),
+        lambda url: D.range(2).map(lambda x: {"a": x}).write_tfrecord(url),
+        lambda url: D.range(2).map(lambda x: {"a": x}).write_parquet(url),
+        lambda url: hr.feature_column.categorical_column_with_vocabulary_file("a", url),
+    ],
+)
+def test_errors_of_file_systems_and_their_causes(work, url):
+    fsspec.register_implementation("refused", Refusing, clobber=True)
+    with pytest.raises(Exception, match=r"127|refused|is no folder|no files match") as raised:
+        work(url)
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+class Refusing(fsspec.AbstractFileSystem):
+    """A file system whose errors show the whole path, as those of s3fs do."""
+
+    protocol = "refused"
+    cachable = False
+
+    def _open(self, path, *_, **__):
+        raise ValueError(f"refused: {path}") from KeyError(path)
+
+    info = ls = glob = mv = exists = isdir = rm_file = cp_file = _open
 
 
 def test_a_database_without_a_scheme():

@@ -1,6 +1,7 @@
 """All ranks together: what each waited, and which is the straggler."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,16 @@ def test_ranks_meet_in_a_folder(tmp_path):
     assert [each["scalars"]["delivered"] for each in found.processes] == [5, 5]
     iterators[0].report(tmp_path / "run.json", ranks=tmp_path)
     assert json.loads((tmp_path / "run.json").read_text())["ranks"]["names"] == ["rank 0", "rank 1"]
+
+
+def test_ranks_meet_in_a_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for rank in range(2):
+        hr.observe.share_rank(iter(D.range(4)), "memory://ranks/run", rank=rank)
+    assert len(hr.observe.gather_ranks("memory://ranks/run").processes) == 2
+    with pytest.raises(ValueError, match="give the URL as a string"):
+        hr.observe.share_rank(iter(D.range(4)), Path("memory://ranks/run"), rank=0)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_rank_must_be_known(tmp_path):

@@ -155,6 +155,12 @@ def test_it_fits_on_a_phone(pages, opened, scheme):
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 21, 28)"}[scheme]
 
 
+@pytest.mark.parametrize("name", ["run.html", "run.json", "run.trace.json"])
+def test_a_pass_that_has_not_begun_has_a_report(tmp_path, name):
+    hr.Dataset.range(2).iterator().report(tmp_path / name)
+    assert (tmp_path / name).stat().st_size
+
+
 def test_notebooks_show_a_small_view():
     it = iter(D.range(10).batch(2))
     list(it)

@@ -111,6 +111,7 @@ def test_a_file_holds_one_token_a_line(tmp_path):
     [
         (lambda: hr.text.Vocabulary([]), "no tokens"),
         (lambda: hr.text.Vocabulary(["a", "b", "a"]), "'a' is in the list twice"),
+        (lambda: hr.text.Vocabulary("words.txt"), "from_file reads a file"),
         (lambda: hr.text.Vocabulary(["a", 3]), "3 is no text"),
         (lambda: hr.text.Vocabulary(["a"], default_value=0), "not both"),
         (lambda: hr.text.Vocabulary(["a\nb"]).save("never"), "end of a line"),

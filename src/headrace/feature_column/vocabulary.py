@@ -17,6 +17,8 @@ from headrace.feature_column.ids import RowIds
 from headrace.feature_column.learnable import FrequentValues
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Inputs, Ints, Raw
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE
 
 Entries = tuple[bytes, ...] | tuple[int, ...]
 
@@ -213,30 +215,30 @@ def categorical_column_with_vocabulary_file(
         num_oov_buckets: Number of ids for values that are not in the vocabulary.
         file_format: Format of the files.
     """
-    key = key_of(key)
+    key, shown = key_of(key), show_path(str(vocabulary_file))
     lines = _records(key, vocabulary_file) if file_format == "tfrecord_gzip" else _lines(vocabulary_file)
     if file_format not in (None, "text", "tfrecord_gzip"):
         raise ValueError(f"column {key!r}: file_format must be 'text' or 'tfrecord_gzip', not {file_format!r}")
     if vocabulary_size is not None:
         count = check_integer(key, "vocabulary_size", vocabulary_size, 1)
         if len(lines) < count:
-            raise ValueError(f"column {key!r}: {vocabulary_file} has {len(lines)} lines, but {count} are required")
+            raise ValueError(f"column {key!r}: {shown} has {len(lines)} lines, but {count} are required")
         lines = lines[:count]
     if b"" in lines:
-        raise ValueError(f"column {key!r}: line {lines.index(b'') + 1} of {vocabulary_file} is empty: take it out")
+        raise ValueError(f"column {key!r}: line {lines.index(b'') + 1} of {shown} is empty: take it out")
     entries: list[Any] = lines
     if text_or_integers(key, dtype) == "int64":
         try:
             entries = [int(line) for line in lines]
         except ValueError as error:
-            raise ValueError(f"column {key!r}: {vocabulary_file} is not all of integers: {error}") from None
+            raise ValueError(f"column {key!r}: {shown} is not all of integers: {error}") from None
     return vocabulary_column(key, entries, dtype, default_value, num_oov_buckets)
 
 
 def _lines(path: Any) -> list[bytes]:
     import fsspec
 
-    with fsspec.open(str(path), "rb") as file:
+    with ALONE.hiding(str(path)), fsspec.open(str(path), "rb") as file:
         content: bytes = file.read().replace(b"\r", b"")  # as TensorFlow reads lines
     return content.removesuffix(b"\n").split(b"\n") if content else []
 
@@ -246,9 +248,11 @@ def _records(key: str, path: Any) -> list[bytes]:
 
     import fsspec
 
-    with fsspec.open(str(path), "rb") as file:
+    with ALONE.hiding(str(path)), fsspec.open(str(path), "rb") as file:
         content = gzip.decompress(file.read())
     values, offsets, consumed, problem = _native.unframe(content, 0, 2**62, 2**62)
     if problem or consumed != len(content):
-        raise ValueError(f"column {key!r}: {path} is no check_integer TFRecord file: damage at byte {consumed}")
+        raise ValueError(
+            f"column {key!r}: {show_path(str(path))} is no intact TFRecord file: damage at byte {consumed}"
+        )
     return [bytes(values[a:b]) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from glob import glob as glob_files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.formats.shared.files import as_path, local_path
+from headrace.remote.redact import show_path
+from headrace.remote.transport import ALONE
 
 Path = str | bytes | os.PathLike[str]
 
@@ -22,13 +25,20 @@ class FileStatistics(NamedTuple):
     is_directory: bool
 
 
-def _at(path: Path) -> tuple[Any, str]:
-    """The file system of a path or URL, fresh from what it may remember, and the path in it."""
+@contextmanager
+def _at(path: Path) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of a path or URL, with nothing remembered, and the path in it. Errors show no secrets."""
     import fsspec  # which takes long to import
 
-    system, place = fsspec.core.url_to_fs(as_path(path))
-    system.invalidate_cache()
-    return system, place
+    with ALONE.hiding(as_path(path)):
+        system, place = fsspec.core.url_to_fs(as_path(path))
+        system.invalidate_cache()
+        yield system, place
+
+
+def _name(path: Path) -> str:
+    """Return a path or URL as errors show it."""
+    return show_path(as_path(path))
 
 
 def _shown(path: Path, place: str) -> str:
@@ -51,11 +61,11 @@ class GFile:
     """
 
     def __init__(self, name: Path, mode: str = "r") -> None:
-        system, place = _at(name)
-        text = {} if "b" in mode else {"encoding": "utf-8"}
-        self._file: Any = system.open(place, mode, **text)
-        self.name = as_path(name)
-        self.mode = mode
+        with _at(name) as (system, place):
+            text = {} if "b" in mode else {"encoding": "utf-8"}
+            self._file: Any = system.open(place, mode, **text)
+            self.name = as_path(name)
+            self.mode = mode
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -76,23 +86,23 @@ class GFile:
 
 def exists(path: Path) -> bool:
     """Return whether there is a file or folder of that name."""
-    system, place = _at(path)
-    return bool(system.exists(place))
+    with _at(path) as (system, place):
+        return bool(system.exists(place))
 
 
 def isdir(path: Path) -> bool:
     """Return whether it is a folder."""
-    system, place = _at(path)
-    return bool(system.isdir(place))
+    with _at(path) as (system, place):
+        return bool(system.isdir(place))
 
 
 def listdir(path: Path) -> list[str]:
     """Return the names in a folder."""
-    system, place = _at(path)
-    if not system.isdir(place):
-        raise FileNotFoundError(f"{as_path(path)} is no folder")
-    names = (posixpath.basename(found.rstrip("/")) for found in system.ls(place, detail=False))
-    return sorted(name for name in names if name)
+    with _at(path) as (system, place):
+        if not system.isdir(place):
+            raise FileNotFoundError(f"{_name(path)} is no folder")
+        names = (posixpath.basename(found.rstrip("/")) for found in system.ls(place, detail=False))
+        return sorted(name for name in names if name)
 
 
 def glob(pattern: Path | Sequence[Path]) -> list[str]:
@@ -101,34 +111,34 @@ def glob(pattern: Path | Sequence[Path]) -> list[str]:
         return sorted({name for one in pattern for name in glob(one)})
     if local_path(as_path(pattern)) is not None:  # names stay as relative as they were given
         return sorted(glob_files(as_path(pattern), recursive=True))  # noqa: PTH207
-    system, place = _at(pattern)
-    return sorted(_shown(pattern, found) for found in system.glob(place))
+    with _at(pattern) as (system, place):
+        return sorted(_shown(pattern, found) for found in system.glob(place))
 
 
 def makedirs(path: Path) -> None:
     """Make a folder and those above it, unless they are there."""
-    system, place = _at(path)
-    system.makedirs(place, exist_ok=True)
+    with _at(path) as (system, place):
+        system.makedirs(place, exist_ok=True)
 
 
 def mkdir(path: Path) -> None:
     """Make a folder."""
-    system, place = _at(path)
-    system.mkdir(place, create_parents=False)
+    with _at(path) as (system, place):
+        system.mkdir(place, create_parents=False)
 
 
 def remove(path: Path) -> None:
     """Delete a file."""
-    system, place = _at(path)
-    if system.isdir(place):
-        raise IsADirectoryError(f"{as_path(path)} is a folder: rmtree deletes it")
-    system.rm_file(place)
+    with _at(path) as (system, place):
+        if system.isdir(place):
+            raise IsADirectoryError(f"{_name(path)} is a folder: rmtree deletes it")
+        system.rm_file(place)
 
 
 def rmtree(path: Path) -> None:
     """Delete a folder and all in it."""
-    system, place = _at(path)
-    system.rm(place, recursive=True)
+    with _at(path) as (system, place):
+        system.rm(place, recursive=True)
 
 
 def rename(src: Path, dst: Path, overwrite: bool = False) -> None:
@@ -142,23 +152,23 @@ def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
 
 
 def _transfer(src: Path, dst: Path, overwrite: bool, act: Callable[[Any, str, str], Any]) -> None:
-    (system, source), (other, target) = _at(src), _at(dst)
-    if not overwrite and other.exists(target):
-        raise FileExistsError(f"{as_path(dst)} is there already: overwrite=True replaces it")
-    if type(system) is type(other):
-        act(system, source, target)
-        return
-    raise ValueError(f"{as_path(src)} and {as_path(dst)} are in different stores: read the one and write the other")
+    with _at(src) as (system, source), _at(dst) as (other, target):
+        if not overwrite and other.exists(target):
+            raise FileExistsError(f"{_name(dst)} is there already: overwrite=True replaces it")
+        if type(system) is type(other):
+            act(system, source, target)
+            return
+    raise ValueError(f"{_name(src)} and {_name(dst)} are in different stores: read the one and write the other")
 
 
 def stat(path: Path) -> FileStatistics:
     """Return the length of a file, when it was changed, and whether it is a folder."""
-    system, place = _at(path)
-    found = system.info(place)
-    changed = found.get("mtime") or found.get("LastModified") or found.get("updated") or 0
-    seconds = changed.timestamp() if isinstance(changed, datetime) else changed
-    nanoseconds = int(seconds * 1e9) if isinstance(seconds, int | float) else 0
-    return FileStatistics(int(found.get("size") or 0), nanoseconds, found["type"] == "directory")
+    with _at(path) as (system, place):
+        found = system.info(place)
+        changed = found.get("mtime") or found.get("LastModified") or found.get("updated") or 0
+        seconds = changed.timestamp() if isinstance(changed, datetime) else changed
+        nanoseconds = int(seconds * 1e9) if isinstance(seconds, int | float) else 0
+        return FileStatistics(int(found.get("size") or 0), nanoseconds, found["type"] == "directory")
 
 
 def walk(top: Path, topdown: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -167,9 +177,9 @@ def walk(top: Path, topdown: bool = True) -> Iterator[tuple[str, list[str], list
     if local is not None:
         yield from os.walk(local, topdown)
         return
-    system, place = _at(top)
-    found = [(_shown(top, base), sorted(folders), sorted(files)) for base, folders, files in system.walk(place)]
-    yield from found if topdown else reversed(found)
+    with _at(top) as (system, place):
+        found = [(_shown(top, base), sorted(folders), sorted(files)) for base, folders, files in system.walk(place)]
+        yield from found if topdown else reversed(found)
 
 
 def join(path: str, *paths: str) -> str:

@@ -65,9 +65,10 @@ class TFRecordWriter:
         self._system, self._place = where
         self._whole = Unfinished(Path(self._place), self._path) if self._system is None else None
         self._temporary = f"{self._place}.{secrets.token_hex(8)}{TEMPORARY}"
-        self._file: IO[bytes] | None = (
-            self._system.open(self._temporary, "wb") if self._whole is None else self._whole.file
-        )
+        with ALONE.hiding(self._path):
+            self._file: IO[bytes] | None = (
+                self._system.open(self._temporary, "wb") if self._whole is None else self._whole.file
+            )
         self._packer = _packer(compression)
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
@@ -106,8 +107,9 @@ class TFRecordWriter:
                 index = self._scan()  # before the file has its name: it gets none if it cannot be read back
                 self._whole.publish()
             else:
-                self._file.close()
-                self._system.mv(self._temporary, self._place)
+                with ALONE.hiding(self._path):
+                    self._file.close()
+                    self._system.mv(self._temporary, self._place)
         except BaseException:
             self.discard()
             raise
@@ -140,9 +142,10 @@ class TFRecordWriter:
         if self._whole is not None:
             self._whole.discard()
             return
-        file.close()
-        if self._system.exists(self._temporary):
-            self._system.rm_file(self._temporary)
+        with ALONE.hiding(self._path):
+            file.close()
+            if self._system.exists(self._temporary):
+                self._system.rm_file(self._temporary)
 
     def _open(self) -> IO[bytes]:
         if self._file is None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import socket
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.paths import refuse_shortened_url
 from headrace.errors import HeadraceError
 from headrace.execute.state import process_of
-from headrace.formats.shared.files import write_whole
+from headrace.formats.shared.files import as_path, local_path, read_all, write_whole
+from headrace.io import gfile
 from headrace.observe.flat_metrics import flat
 from headrace.observe.live import snapshot
 from headrace.observe.recorder import sample_of
+from headrace.remote.redact import show_path
 
 if TYPE_CHECKING:
     from headrace.iterator import Iterator
@@ -95,14 +99,15 @@ def share_rank(it: Iterator, folder: str | os.PathLike[str], rank: int | None = 
     found = snapshot(it)
     samples = [sample_of(found)] if it._recorder is None else it._recorder.samples()
     made = {"rank": rank, "host": socket.gethostname(), "scalars": flat(found, ""), "samples": samples}
-    write_whole(str(Path(folder) / f"rank-{rank:05}.json"), [json.dumps(made).encode()])
+    refuse_shortened_url(folder, "share_rank")
+    write_whole(posixpath.join(as_path(folder), f"rank-{rank:05}.json"), [json.dumps(made).encode()])
 
 
 def gather_ranks(folder: str | os.PathLike[str]) -> Ranks:
     """Read what all processes have written with `share_rank`.
 
     Args:
-        folder: The folder that they share.
+        folder: The folder that they share, or its URL.
 
     Returns:
         Ranks, which prints one line a process and names the straggler.
@@ -110,7 +115,14 @@ def gather_ranks(folder: str | os.PathLike[str]) -> Ranks:
     Raises:
         HeadraceError: No process has written anything.
     """
-    found = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("rank-*.json"))]
+    refuse_shortened_url(folder, "gather_ranks")
+    name = as_path(folder)
+    local = local_path(name)
+    if local is None:
+        files = gfile.glob(posixpath.join(name, "rank-*.json"))
+    else:
+        files = sorted(map(str, Path(local).glob("rank-*.json")))
+    found = [json.loads(read_all(file)) for file in files]
     if not found:
-        raise HeadraceError(f"no process has called hr.observe.share_rank for {folder}")
+        raise HeadraceError(f"no process has called hr.observe.share_rank for {show_path(name)}")
     return Ranks(tuple(sorted(found, key=lambda each: each["rank"])))

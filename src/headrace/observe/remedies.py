@@ -18,6 +18,11 @@ def remedies(m: Measurement, limit: str, top: Limit, others: list[Limit]) -> tup
     return tuple(sorted(made, key=lambda remedy: -remedy.gain))
 
 
+def _times_faster(seconds: float, left: float) -> float:
+    """Return how many times faster something is that takes the `left` seconds; 1 if nothing has been done yet."""
+    return max(1.0, seconds / max(left, 1e-3 * seconds)) if seconds else 1.0
+
+
 class Model:
     """How long the same steps take if the first limit takes other seconds."""
 
@@ -38,7 +43,7 @@ class Model:
             left = max(m.free_seconds, self._rest, seconds, self._computing)
         else:
             left = max(m.free_seconds, m.seconds - self._top.seconds + seconds)
-        return max(1.0, m.seconds / max(left, 1e-3 * m.seconds))
+        return _times_faster(m.seconds, left)
 
     def gain_of_cache(self) -> float:
         """How many times faster the steps are if the rows of the first limit, and all before it, are there already."""
@@ -46,7 +51,7 @@ class Model:
         labels = [stage.label for stage in m.stages]
         here = next((i for i, label in enumerate(labels) if label.startswith(self._label)), len(labels))
         left = max([m.free_seconds, *(stage.busy_seconds for stage in m.stages[here + 1 :])])
-        return max(1.0, m.seconds / max(left, 1e-3 * m.seconds))
+        return _times_faster(m.seconds, left)
 
 
 def _for_cpu(m: Measurement, top: Limit, model: Model) -> list[Remedy]:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.paths import local_only
 from headrace.errors import HeadraceError
 from headrace.observe.live import snapshot
 from headrace.observe.ranks import Ranks, gather_ranks
@@ -66,7 +67,7 @@ def report(
             of their waiting, and names the straggler.
 
     Raises:
-        ValueError: The name of the file ends in something else.
+        ValueError: The name of the file ends in something else, or is a URL.
 
     >>> it = iter(hr.Dataset.range(100).batch(10))
     >>> _ = list(it)
@@ -74,7 +75,7 @@ def report(
     >>> (folder / "run.html").read_text().startswith("<!doctype html>")
     True
     """
-    target = Path(path)
+    target = local_only(path, "report")
     made = record_of(self)
     if ranks is not None:
         made["ranks"] = _ranks(gather_ranks(ranks))

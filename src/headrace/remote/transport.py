@@ -8,7 +8,8 @@ import errno
 import logging
 import random
 import threading
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.core.limits import MAX_RECORD_BYTES
@@ -138,6 +139,10 @@ class Transport:
 
     def system(self, path: str) -> tuple[Any, str]:
         """Return the file system of a URL, and the file's name there."""
+        with self.hiding(path):
+            return self._system(path)
+
+    def _system(self, path: str) -> tuple[Any, str]:
         import fsspec
 
         try:
@@ -156,6 +161,27 @@ class Transport:
             for key in sorted(fitting, key=len):
                 options[protocol] = {**options.get(protocol, {}), **self._stores[key]}
         return copy.deepcopy({**options, **self._own})
+
+    @contextmanager
+    def hiding(self, path: str) -> Iterator[None]:
+        """Raise errors of a file system that show secrets of `path` or of the options without these."""
+        try:
+            yield
+        except Exception as error:
+            if not self._shows_secrets(error, path):
+                raise
+            if is_passing(error):
+                raise ConnectionError(self._said(error, path)) from None
+            raise self._final(path, error, 1, opened=False) from None
+
+    def _shows_secrets(self, error: BaseException, path: str) -> bool:
+        seen: BaseException | None = error if "://" in path else None
+        while seen is not None:  # a traceback shows the causes, too
+            text = str(seen)
+            if text != hide_secrets(text, {**self._stores, **self._own}, [path]):
+                return True
+            seen = seen.__cause__ or seen.__context__
+        return False
 
     def attempt(self, path: str, work: Callable[[], T], *, opened: bool = False) -> T:
         """Return what `work` gives, tried again while its faults may pass; `opened` says that the file was there
@@ -197,8 +223,8 @@ class Transport:
         bucket = rest.partition("/")[0]
         if protocol not in BUCKETS or not bucket:
             return None
-        system, _ = self.system(path)
         try:
+            system, _ = self._system(path)
             there = self.wait(self.begin(system, system._exists(bucket)))
         except Exception as error:  # the file is missing in any case, and that is said
             log.debug("%s: whether its bucket exists is not known: %s", show_path(path), self._said(error, path))

@@ -144,9 +144,11 @@ class RemoteShards(Shards):
 
     def __init__(self, prefix: str, suffix: str, *, overwrite: bool, via: Transport) -> None:
         super().__init__(prefix, suffix, overwrite=False)
+        self._via = via
         self._system, self._base = remote(prefix, via)
         self._token = secrets.token_hex(8)
-        there = sorted(self._system.glob(f"{self._base}-?????-of-?????{suffix}"))
+        with self._via.hiding(prefix):
+            there = sorted(self._system.glob(f"{self._base}-?????-of-?????{suffix}"))
         if there and overwrite:
             raise FileExistsError(
                 f"{show_path(there[0])} is there already, and a store cannot replace {len(there)} files all at once: "
@@ -156,7 +158,8 @@ class RemoteShards(Shards):
 
     def _next(self, number: int) -> tuple[str, IO[bytes]]:
         path = f"{self._base}.{self._token}-{number}{TEMPORARY}"
-        return path, self._system.open(path, "wb")
+        with self._via.hiding(self._prefix):
+            return path, self._system.open(path, "wb")
 
     def place_elsewhere(self) -> str:
         return f"{self._prefix}.{self._token}-worker-"
@@ -169,7 +172,8 @@ class RemoteShards(Shards):
         try:
             for (path, _), end in zip(self._opened, ends, strict=True):
                 done.append(self._base + end)
-                self._system.mv(path, done[-1])
+                with self._via.hiding(self._prefix):
+                    self._system.mv(path, done[-1])
         except BaseException:
             for path in done:
                 self._remove(path)

@@ -51,6 +51,10 @@ class Vocabulary(PreprocessingLayer):
         return f"{type(self).__name__}({len(self.tokens):,} tokens, {rest})"
 
     def __post_init__(self) -> None:
+        if isinstance(self.tokens, str | bytes):
+            raise TypeError(
+                f"Vocabulary takes a list of tokens, not {self.tokens!r:.80}: Vocabulary.from_file reads a file"
+            )
         given = tuple(self.tokens)
         kinds = set(map(type, given))
         readable = kinds == {str}
