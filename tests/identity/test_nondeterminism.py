@@ -105,6 +105,16 @@ def test_a_state_warns_once_and_names_random_map():
         it.state()
 
 
+def _draws(x):
+    return x + RNG.normal()
+
+
+@pytest.mark.parametrize("fn", [lambda x: x + RNG.normal(), lambda x: _draws(x)])
+def test_a_generator_among_the_globals_is_named_though_globals_are_bound(fn):
+    with iter(hr.Dataset.range(3).map(fn)) as it, pytest.warns(hr.PipelineWarning, match="uses RNG"):
+        it.state()
+
+
 @pytest.mark.parametrize("made", ["filter", "flat_map", "from_generator"])
 def test_so_do_those_of_other_operations(made):
     def rows():

@@ -66,3 +66,5 @@ def test_rows_by_number_and_shares_of_processes(data):
     found = [numbers(hr.tfds.load("pairs", split=p, data_dir=data, as_supervised=True)) for p in parts]
     assert sorted(np.concatenate(found).tolist()) == list(range(30))
     assert list(hr.tfds.as_dataframe(hr.tfds.load("pairs", split="train", data_dir=data)).columns) == ["x", "y"]
+    with pytest.raises(ValueError, match="this one is infinite"):
+        hr.tfds.as_dataframe(hr.Dataset.counter())

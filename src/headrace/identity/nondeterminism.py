@@ -19,6 +19,7 @@ import numpy as np
 
 from headrace.identity.classes import is_library
 from headrace.identity.code import ATTRIBUTES, LOOKUPS, codes, instructions
+from headrace.plan.bound import MODULE
 
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 SEEDED = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
@@ -67,7 +68,8 @@ def _scope(fn: FunctionType) -> dict[str, Any]:
             closure[name] = cell.cell_contents
         except ValueError:  # it has no value yet
             continue
-    return {**vars(builtins), **fn.__globals__, **closure}
+    module = dict.get(fn.__globals__, MODULE, {})  # of a bound function: what it finds there is not bound
+    return {**vars(builtins), **module, **fn.__globals__, **closure}
 
 
 def _in_code(code: CodeType, scope: dict[str, Any], seen: set[int]) -> Iterator[str]:

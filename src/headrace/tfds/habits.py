@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.options import Options
+from headrace.plan.capabilities import require_end
 from headrace.tfds.splits import even_splits
 
 
@@ -93,6 +94,9 @@ def as_dataframe(ds: Any, ds_info: Any = None) -> Any:  # noqa: ARG001 - as in T
     """
     import pandas as pd
 
+    node = getattr(ds, "_node", None)
+    if node is not None:
+        require_end(node, "as_dataframe")
     return pd.DataFrame(list(ds))
 
 
