@@ -215,8 +215,8 @@ def check_agrees(state: dict[str, Any], here: list[str]) -> None:
     """Raise if the state is of another plan than the one described."""
     saved = state["plan"]
     for i in range(max(len(saved), len(here))):
-        was = saved[i] if i < len(saved) else "nothing more"
-        now = here[i] if i < len(here) else "nothing more"
+        was = saved[i] if i < len(saved) else "missing (the pipeline ended before)"
+        now = here[i] if i < len(here) else "missing (the pipeline ends before)"
         if was != now:
             raise StateError(f"the state belongs to another pipeline: operation {i + 1} was {was}, here it is {now}")
 

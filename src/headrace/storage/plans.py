@@ -86,4 +86,4 @@ class Maker:
 
 
 def _nth(lines: list[str], i: int) -> str:
-    return lines[i] if i < len(lines) else "nothing more"
+    return lines[i] if i < len(lines) else "missing (the plan ends before)"
