@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from headrace.sources.sql.sql_dataset import SqlDataset
     from headrace.sources.webdataset import WebDataset
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AUTOTUNE",
