@@ -1,6 +1,7 @@
 """README and docs pass pyright, and type checkers see what people import."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -93,3 +94,31 @@ def test_what_people_import_has_types(found):
 def test_a_name_that_is_not_there_is_an_error(found):
     said = "\n".join(found.get("wrong", []))
     assert '"bach"' in said and '"no_such_name"' in said
+
+
+UNDECLARED = ("missing type annotation", "Ambiguous base class override")
+NOT_IMPORTED = ("headrace.cli.", "headrace.datasets.", "headrace.adapters.accelerate.", "headrace.feature_column.flax.")
+"""Commands, scripts, and classes whose bases belong to other packages."""
+
+
+@pytest.mark.slow
+def test_every_attribute_declares_its_type(tmp_path):
+    if not _has_pyright():
+        pytest.skip("pyright is not installed")
+    command = [sys.executable, "-m", "pyright", "--verifytypes", "headrace", "--ignoreexternal", "--outputjson"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [*command, "--pythonpath", sys.executable],
+        capture_output=True, text=True, timeout=900, check=False, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    if not done.stdout.startswith("{"):
+        pytest.skip(f"pyright cannot run here: {(done.stdout + done.stderr)[-200:]}")
+    symbols = json.loads(done.stdout)["typeCompleteness"]["symbols"]
+    assert len(symbols) > 5000
+    undeclared = {
+        symbol["name"]
+        for symbol in symbols
+        for said in symbol["diagnostics"]
+        if any(word in said["message"] for word in UNDECLARED) and not symbol["name"].startswith(NOT_IMPORTED)
+    }
+    assert undeclared == set(), "other type checkers may infer another type: write it"

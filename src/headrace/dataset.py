@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headrace.adapters.numpy import as_numpy_iterator
 from headrace.core.deferred import Deferred, resolves_deferred
@@ -176,31 +176,31 @@ class Dataset(Generic[Element], metaclass=KnownNames):
     [40 50]
     """
 
-    from_tensors = staticmethod(from_tensors)
-    from_tensor_slices = staticmethod(from_tensor_slices)
-    from_arrow = staticmethod(from_arrow)
-    from_batches = staticmethod(from_batches)
-    from_csv = staticmethod(from_csv)
-    from_dask = staticmethod(from_dask)
-    from_generator = staticmethod(from_generator)
-    load = staticmethod(load)
-    from_huggingface = staticmethod(from_huggingface)
-    from_image_folder = staticmethod(from_image_folder)
-    from_pandas = staticmethod(from_pandas)
-    from_polars = staticmethod(from_polars)
-    from_ray = staticmethod(from_ray)
-    from_spark = staticmethod(from_spark)
-    from_sql = staticmethod(from_sql)
-    from_text_folder = staticmethod(from_text_folder)
-    from_tfrecord = staticmethod(from_tfrecord)
-    from_torch = staticmethod(from_torch)
-    range = staticmethod(range)
-    counter = staticmethod(counter)
-    list_files = staticmethod(list_files)
-    random = staticmethod(random)
-    zip = staticmethod(zip)
-    choose_from_datasets = staticmethod(choose_from_datasets)
-    sample_from_datasets = staticmethod(sample_from_datasets)
+    from_tensors: Final = staticmethod(from_tensors)
+    from_tensor_slices: Final = staticmethod(from_tensor_slices)
+    from_arrow: Final = staticmethod(from_arrow)
+    from_batches: Final = staticmethod(from_batches)
+    from_csv: Final = staticmethod(from_csv)
+    from_dask: Final = staticmethod(from_dask)
+    from_generator: Final = staticmethod(from_generator)
+    load: Final = staticmethod(load)
+    from_huggingface: Final = staticmethod(from_huggingface)
+    from_image_folder: Final = staticmethod(from_image_folder)
+    from_pandas: Final = staticmethod(from_pandas)
+    from_polars: Final = staticmethod(from_polars)
+    from_ray: Final = staticmethod(from_ray)
+    from_spark: Final = staticmethod(from_spark)
+    from_sql: Final = staticmethod(from_sql)
+    from_text_folder: Final = staticmethod(from_text_folder)
+    from_tfrecord: Final = staticmethod(from_tfrecord)
+    from_torch: Final = staticmethod(from_torch)
+    range: Final = staticmethod(range)
+    counter: Final = staticmethod(counter)
+    list_files: Final = staticmethod(list_files)
+    random: Final = staticmethod(random)
+    zip: Final = staticmethod(zip)
+    choose_from_datasets: Final = staticmethod(choose_from_datasets)
+    sample_from_datasets: Final = staticmethod(sample_from_datasets)
 
     apply = apply
     as_numpy_iterator = as_numpy_iterator

@@ -81,7 +81,7 @@ class ElementError(HeadraceError, RuntimeError):
             message += f"\n  added at {site}"
         super().__init__(message)
         if isinstance(cause, BaseException):
-            self.__cause__ = cause
+            self.__cause__: BaseException | None = cause
 
     def __str__(self) -> str:
         """Return the message; with the record, if that was found out only when the error was shown."""

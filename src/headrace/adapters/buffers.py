@@ -38,9 +38,9 @@ class Route:
     __slots__ = ("ends_as", "own", "travels_as")
 
     def __init__(self, part: BufferPart, casts: Casts) -> None:
-        self.own = readable(part.array, part.path).dtype
-        self.ends_as = part.wanted or casts.dtype(part.array.dtype) or self.own
-        self.travels_as = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
+        self.own: Any = readable(part.array, part.path).dtype
+        self.ends_as: Any = part.wanted or casts.dtype(part.array.dtype) or self.own
+        self.travels_as: Any = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
 
     def receive(self, tensor: Any) -> Any:
         """Return a tensor on the device with the dtype that was requested."""
@@ -53,7 +53,7 @@ class Room:
     __slots__ = ("_array", "_cut", "_tensor", "route")
 
     def __init__(self, part: BufferPart, route: Route, memory: Any, place: slice, *, shared: bool) -> None:
-        self.route = route
+        self.route: Route = route
         self._tensor = memory[place].view(route.travels_as).view(part.array.shape)
         begin = place.start // route.travels_as.itemsize
         self._cut = (self._tensor.shape, self._tensor.stride(), begin) if shared else None

@@ -89,7 +89,7 @@ class Arrays:
         self._shardings = None if sharding is None else flatten(sharding)
         # The default device is a setting of the thread, so what holds for the consumer is looked up here.
         self._default = jax.config.jax_default_device or jax.local_devices()[0]
-        self.ahead = (0 if self._on_cpu() else 2) if prefetch is None else prefetch
+        self.ahead: int = (0 if self._on_cpu() else 2) if prefetch is None else prefetch
 
     def _on_cpu(self) -> bool:
         if self._shardings is not None:

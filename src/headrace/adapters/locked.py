@@ -148,10 +148,10 @@ class Owner:
         self._kept: Array | None = None
         self.gone: Any = None
         self.copied = 0
-        self.nbytes = 0
+        self.nbytes: int = 0
         """How much is locked, or about to be."""
         self.tried = False
-        self.locked = False
+        self.locked: bool = False
 
     def start(self, address: int, nbytes: int, kept: Array | None = None) -> None:
         """Lock memory, and keep what it belongs to alive from now on."""

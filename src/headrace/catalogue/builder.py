@@ -246,7 +246,7 @@ class GeneratorDataset(DatasetBuilder):
         self.__doc__ = generator.__doc__
         for name, value in attributes.items():
             setattr(self, name, value)
-        self.description = self.description or inspect.cleandoc(generator.__doc__ or "")
+        self.description: str = self.description or inspect.cleandoc(generator.__doc__ or "")
         self._takes = inspect.signature(generator).parameters
 
     def __repr__(self) -> str:

@@ -160,7 +160,7 @@ class HubBuilder(SplitBuilder):
         }
         source = next((name for name in INPUTS if name in features), None)
         target = next((name for name in TARGETS if name in features), None)
-        self.info = DatasetInfo(
+        self.info: DatasetInfo = DatasetInfo(
             repository.replace("/", "__"), Version(1, 0, 0), known, Splits(lengths), config_name=config,
             homepage=f"{ENDPOINT}/datasets/{repository}", file_format="parquet", disable_shuffling=True,
             supervised_keys=(source, target) if source and target else None, module_name="huggingface",

@@ -21,7 +21,7 @@ from headrace.tfds.info import INFO, read_info
 from headrace.tfds.versions import DatasetName, Version, resolve_version
 from headrace.tfds.writing import building_folder
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 
 VARIABLE = "HEADRACE_MIRRORS"
 METADATA = "metadata.json"

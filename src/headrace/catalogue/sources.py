@@ -18,7 +18,7 @@ from headrace.ops.progress import bytes_bars
 from headrace.plan.display import bytes_text
 from headrace.remote.redact import show_name, show_path
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 
 MAX_PARALLEL_DOWNLOADS = 4
 

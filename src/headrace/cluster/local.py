@@ -50,7 +50,7 @@ class Launcher(threading.Thread):
         self._members: dict[int, ClusterWorker] = {}
         self._wanted = 0
         self._bad_starts = 0
-        self.problem = ""
+        self.problem: str = ""
         self._owner = os.getpid()
 
     def order(self, what: str, value: Any = None) -> None:

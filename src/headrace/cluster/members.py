@@ -44,9 +44,9 @@ class ClusterWorker:
         self, location: str, *, token: str | None = None, tls: bytes | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> None:
         self.location = location
-        self.name = location.rpartition("/")[2]
+        self.name: str = location.rpartition("/")[2]
         self.timeout = timeout
-        self.alive = True
+        self.alive: bool = True
         self.handle: Any = None
         self._headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
         self._tls = tls

@@ -20,7 +20,7 @@ class PlanRanges:
 
     def __init__(self, plan: Node, *, any_order: bool = False) -> None:
         check_sendable(plan)
-        self.plan = with_fixed_seeds(plan)
+        self.plan: Node = with_fixed_seeds(plan)
         self._cut = find_ordered_cut(self.plan, any_order=any_order)
 
     @property

@@ -38,11 +38,11 @@ class Runner:
         self, fragment: Fragment, setting: Setting, split: int, opening: SplitOpening, ready: threading.Condition
     ) -> None:
         self.split = split
-        self.ordinal = 0
-        self.rows = 0
-        self.share = None if setting.shared else opening.share
+        self.ordinal: int = 0
+        self.rows: int = 0
+        self.share: SplitShare | None = None if setting.shared else opening.share
         self._skips = True
-        self.used = time.monotonic()
+        self.used: float = time.monotonic()
         self._fragment = fragment
         self._setting = setting
         self._opening = opening
@@ -50,7 +50,7 @@ class Runner:
         self._parcels: deque[Parcel] = deque()
         self._nbytes = 0
         self._stopped = False
-        self.failed = False
+        self.failed: bool = False
         self._run: Pass | None = None
         self._thread = threading.Thread(target=self._make, name=f"split {split}", daemon=True)
 

@@ -72,11 +72,12 @@ class Split:
 
     def __init__(self, number: int, start: SplitStart, first: int, share: SplitShare | None) -> None:
         self.number = number
-        self.share = None if share is None else share.named_from(first - start.row - start.skip)
+        self.share: SplitShare | None = None if share is None else share.named_from(first - start.row - start.skip)
         self.start = start
         self.place: Marked = SavedMark(start.marks)
-        self.skip = start.skip
-        self.first = self.ordinal = first
+        self.skip: int = start.skip
+        self.first = first
+        self.ordinal: int = first
         self.items: deque[Item] = deque()
         self.nbytes = 0
         self.member: ClusterWorker | None = None
@@ -86,7 +87,7 @@ class Split:
         self.raised: BaseException | None = None
         self.losses: list[str] = []
         self.moved = False
-        self.came = monotonic()
+        self.came: float = monotonic()
 
     @property
     def rows(self) -> int:
@@ -115,10 +116,10 @@ class Session:
         shares: Mapping[int, SplitShare] | None = None,
         ending_seconds: float = 0.0,
     ) -> None:
-        self.name = uuid.uuid4().hex
-        self.packed = PackedFragment.of(fragment)
+        self.name: str = uuid.uuid4().hex
+        self.packed: PackedFragment = PackedFragment.of(fragment)
         run = ctx.run
-        self.setting = Setting(
+        self.setting: Setting = Setting(
             self.packed.digest,
             self.packed.key,
             mode,
@@ -152,7 +153,7 @@ class Session:
         self._waited: dict[int, float] = {}
         self._window = monotonic()
         self._lonely: float | None = monotonic()
-        self.changed = threading.Condition(threading.RLock())
+        self.changed: threading.Condition = threading.Condition(threading.RLock())
         self._room = max(MIN_SPLIT_BYTES, BUFFER_BYTES // max(1, at_a_time))
         run.watch(self)
         for member in cluster.listen(self):

@@ -68,10 +68,10 @@ class SharedReader:
     """One session's position in a shared split, with the interface of a Runner."""
 
     def __init__(self, shared: SharedSplit, ordinal: int, share: SplitShare | None) -> None:
-        self.split = shared.runner.split
+        self.split: int = shared.runner.split
         self.share = share
-        self.ordinal = ordinal
-        self.rows = 0
+        self.ordinal: int = ordinal
+        self.rows: int = 0
         self._shared = shared
         shared.readers.add(self)
 

@@ -16,7 +16,7 @@ from headrace.cluster.split_share import SplitShare, TurnsAhead
 from headrace.cluster.thin_block import ExpectedFailure, ThinBlock, merge_thin
 from headrace.columns.block import Item, pick_rows
 from headrace.core.keys import Seed
-from headrace.errors import StateError
+from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import close_all
 from headrace.execute.registry import opens
@@ -40,16 +40,16 @@ requests cost time.
 class SplitTurns:
     """The splits as InterleaveStream sees them: datasets built from their numbers."""
 
-    seed = Seed(0, explicit=True)
+    seed: Seed = Seed(0, explicit=True)
     pure = True
     num_parallel_calls = None
     deterministic = None
 
     def __init__(self, node: DistributeOver, session: Session) -> None:
-        self.input = node.numbers
+        self.input: Node = node.numbers
         self.cycle_length: int | None = node.cycle_length
-        self.block_length = node.block_length
-        self.error = node.error
+        self.block_length: int = node.block_length
+        self.error: Callable[[BaseException | str, int], ElementError] = node.error
         self.site = node.site
         self._make = lambda number: RemoteSplit(node.spec, int(number), session, site=node.site)
 

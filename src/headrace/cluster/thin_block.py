@@ -23,9 +23,9 @@ class ThinBlock(Block):
 
     def __init__(self, block: Block, came: int, numbers: Indices, where: Indices) -> None:
         super().__init__(block.structure, block.columns, len(numbers), block.mark, block.ids, block.own)
-        self.came = came
-        self.numbers = numbers
-        self.where = where
+        self.came: int = came
+        self.numbers: Indices = numbers
+        self.where: Indices = where
 
     def cut(self, start: int, stop: int) -> ThinBlock:
         part = ThinBlock(self, self.came, self.numbers[start:stop], self.where[start:stop])
@@ -59,7 +59,7 @@ class ExpectedFailure(Failure):
 
     def __init__(self, failure: Failure, number: int) -> None:
         super().__init__(failure.error, failure.mark, failure.own)
-        self.number = number
+        self.number: int = number
 
     def slice(self, start: int, stop: int) -> ExpectedFailure:  # noqa: ARG002
         return ExpectedFailure(Failure(self.error, self.mark), self.number)

@@ -66,13 +66,13 @@ class Block:
         own: OwnMark | None = None,
         nbytes: int = -1,
     ) -> None:
-        self.structure = structure
-        self.columns = columns
-        self.rows = rows
-        self.mark = NOWHERE if mark is None else mark
-        self.own = own
-        self.offset = 0
-        self.ids = ids
+        self.structure: Structure = structure
+        self.columns: list[Column] = columns
+        self.rows: int = rows
+        self.mark: Mark = NOWHERE if mark is None else mark
+        self.own: OwnMark | None = own
+        self.offset: int = 0
+        self.ids: Ids | None = ids
         self._nbytes = nbytes
 
     @property
@@ -164,12 +164,12 @@ class Failure:
     ids: Final = None
 
     def __init__(self, error: ElementError, mark: Mark | None = None, own: OwnMark | None = None) -> None:
-        self.error = error
+        self.error: ElementError = error
         error.__traceback__ = None  # its frames refer to the iterator; the consumer gets a copy of the error
         drop_own_frames(error.__cause__)
-        self.mark = NOWHERE if mark is None else mark
-        self.own = own
-        self.offset = 0
+        self.mark: Mark = NOWHERE if mark is None else mark
+        self.own: OwnMark | None = own
+        self.offset: int = 0
 
     def slice(self, start: int, stop: int) -> Failure:  # noqa: ARG002
         """Return the row again, to be marked by itself: there is only one row."""

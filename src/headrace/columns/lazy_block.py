@@ -117,7 +117,7 @@ class RecordBlock(LazyBlock):
 
     def __init__(self, refs: RecordRefs, ids: Ids | None, checks: Sequence[BackgroundCheck] = ()) -> None:
         super().__init__(LEAF, len(refs), refs.nbytes, None, ids)
-        self.refs = refs
+        self.refs: RecordRefs = refs
         self._checks = checks
 
     @property
@@ -149,8 +149,8 @@ class Selection(LazyBlock):
 
     def __init__(self, parts: Sequence[Block], order: Indices, ids: Ids | None, nbytes: int) -> None:
         super().__init__(parts[0].structure, len(order), nbytes, parts[0].mark, ids)
-        self.parts = parts
-        self.order = order
+        self.parts: Sequence[Block] = parts
+        self.order: Indices = order
 
     @classmethod
     def of(cls, parts: Sequence[Block], order: Indices) -> Selection:

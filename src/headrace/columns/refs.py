@@ -44,9 +44,9 @@ class RecordRefs:
     __slots__ = ("files", "sound", "where")
 
     def __init__(self, files: list[_native.MappedFile], where: RefTable | Bounds) -> None:
-        self.files = files
-        self.where = where
-        self.sound = False
+        self.files: list[_native.MappedFile] = files
+        self.where: RefTable = where
+        self.sound: bool = False
 
     def __len__(self) -> int:
         return len(self.where) - self.consecutive

@@ -29,7 +29,7 @@ class ExactValues:
     def __init__(self, structure: Structure, wanted: list[tuple[type, np.dtype[Any], tuple[int, ...]]]) -> None:
         self.structure = structure
         self.wanted = wanted
-        self.row_bytes = sum(dtype.itemsize * int(np.prod(shape)) for _, dtype, shape in wanted)
+        self.row_bytes: int = sum(dtype.itemsize * int(np.prod(shape)) for _, dtype, shape in wanted)
         self._keys = structure.keys if structure.kind is dict else None
         self._single = structure.kind is None
 
@@ -100,7 +100,7 @@ class ExactRows:
 
     def __init__(self, exact: ExactValues, room: int) -> None:
         self.room = room
-        self.count = 0
+        self.count: int = 0
         self._exact = exact
         self._columns = [pooled((room, *shape), dtype) for _, dtype, shape in exact.wanted]
         self._places = [

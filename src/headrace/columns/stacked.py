@@ -24,8 +24,8 @@ class Stacked:
     __slots__ = ("inner", "shape")
 
     def __init__(self, inner: pa.Array, shape: tuple[int, ...]) -> None:
-        self.inner = inner
-        self.shape = shape
+        self.inner: Any = inner
+        self.shape: tuple[int, ...] = shape
 
     @property
     def size(self) -> int:

@@ -23,9 +23,9 @@ class Varied:
     __slots__ = ("data", "shapes", "starts")
 
     def __init__(self, data: NDArray[Any], shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> None:
-        self.data = data
-        self.shapes = shapes
-        self.starts = np.cumsum(self.sizes) - self.sizes if starts is None else starts
+        self.data: NDArray[Any] = data
+        self.shapes: NDArray[np.int64] = shapes
+        self.starts: NDArray[np.int64] = np.cumsum(self.sizes) - self.sizes if starts is None else starts
 
     @classmethod
     def from_rows(cls, rows: Sequence[NDArray[Any]]) -> Varied:

@@ -33,7 +33,7 @@ class ProcessGroup:
         rank = distributed.get_rank()
         made = [(ranks, distributed.new_group(list(ranks), backend="gloo")) for ranks in groups]
         self._ranks, self._group = next((ranks, group) for ranks, group in made if rank in ranks)
-        self.reads = rank == self._ranks[0]
+        self.reads: bool = rank == self._ranks[0]
 
     def send(self, message: Any) -> None:
         """Send a message to the others."""

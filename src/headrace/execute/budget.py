@@ -85,7 +85,7 @@ class MemoryBudget:
         self._aside: dict[str, int] = {}
         self._lock = threading.Lock()
         self._waiting: dict[int, Callable[[], None]] = {}
-        self.refusals = 0
+        self.refusals: int = 0
         """How often a stage asked for bytes that did not fit, and had to wait."""
 
     @cached_property

@@ -61,6 +61,7 @@ class Input:
     )  # fmt: skip
 
     def __init__(self, node: Node, context: Context, marks: Marks, opened_by: Opened, *, flush: bool = False) -> None:
+        self.ordinal: int
         self._flush = flush
         self._settled = False
         self._run = context.run

@@ -39,7 +39,7 @@ class RowBuffer:
         self._in_blocks = in_blocks
         self._rows = Pending()
         self._pace = Pace(BRIEF_ROWS) if brief else pace or Pace()
-        self.ended = False
+        self.ended: bool = False
         """Whether all remaining rows are ready."""
 
     @classmethod

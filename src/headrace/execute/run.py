@@ -65,21 +65,21 @@ class Pass:
         self.block_rows = block_rows
         self.options = options
         self.scan = scan
-        self.stage = Stage("pass")
-        self.sizes = {} if sizes is None else sizes
-        self.memory = MemoryBudget(options.ram_budget)
-        self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
+        self.stage: Stage = Stage("pass")
+        self.sizes: dict[str, int] = {} if sizes is None else sizes
+        self.memory: MemoryBudget = MemoryBudget(options.ram_budget)
+        self.tuner: Tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
         _native.set_team(min(MAX_COPY_THREADS, options.cpu_budget or cpus()))
         keep_heap()
         _native.pool_keep(pool_bytes() if options.ram_budget is None else options.ram_budget // POOLED_FRACTION)
         self.open_streams: set[Input] = set()
-        self.cancelled = False
+        self.cancelled: bool = False
         self.live = False
         self.shared: dict[Any, Any] = {}
         self.threads: set[int] = set()
         self.pooled = False  # whether workers of the pool run parts of it
         self.origins: dict[int, str] | None = None
-        self.patience = Patience()
+        self.patience: Patience = Patience()
         self._waiting: set[Waiting] = set()
         self._roots = Opened()
         self._root: Input | None = None

@@ -32,7 +32,10 @@ class Counters:
     __slots__ = ("blocks", "nanoseconds", "nbytes", "rows")
 
     def __init__(self) -> None:
-        self.rows = self.blocks = self.nbytes = self.nanoseconds = 0
+        self.rows: int = 0
+        self.blocks: int = 0
+        self.nbytes: int = 0
+        self.nanoseconds: int = 0
 
     def add(self, other: Counters) -> None:
         """Add the numbers of another stream."""

@@ -40,7 +40,7 @@ class DroppedFailure:
     __slots__ = ("error",)
 
     def __init__(self, error: ElementError) -> None:
-        self.error = error
+        self.error: ElementError = error
 
 
 Made: TypeAlias = Item | list[Item] | DroppedFailure | Literal[End.END]
@@ -177,7 +177,7 @@ class Pace:
     def __init__(
         self, fixed: int | None = None, *, threads: int = 0, remote: bool = False, most: int | None = None
     ) -> None:
-        self.rows = fixed or 1
+        self.rows: int = fixed or 1
         self._most = most
         self._alone = 0 if most is None else self.SINGLE_CALLS
         self._fixed = fixed is not None

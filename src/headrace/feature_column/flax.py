@@ -25,7 +25,7 @@ class FlaxFeatures(nnx.Module):  # type: ignore[misc]
     def __init__(self, layer: DenseFeatures, seed: int | None = None) -> None:
         init, self.apply, self.layout = feature_functions(layer, seed)
         kinds = {name: nnx.Param if learnt else FixedTable for name, learnt in self.layout.trainable.items()}
-        self.tables = nnx.Dict({name: kinds[name](table) for name, table in init().items()})
+        self.tables: Any = nnx.Dict({name: kinds[name](table) for name, table in init().items()})
 
     @property
     def out_features(self) -> int:

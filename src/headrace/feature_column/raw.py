@@ -40,8 +40,12 @@ class Raw:
         splits: Ints | None = None,
         dense: bool = True,
     ) -> None:
-        self.rows, self.numbers, self.text, self.shape, self.splits = rows, numbers, text, shape, splits
-        self.dense = dense and splits is None
+        self.rows: int = rows
+        self.numbers: NDArray[Any] | None = numbers
+        self.text: tuple[NDArray[np.uint8], Ints] | None = text
+        self.shape: tuple[int, ...] = shape
+        self.splits: Ints | None = splits
+        self.dense: bool = dense and splits is None
         self._hashes: Hashes | None = None
 
     @property
@@ -213,7 +217,9 @@ class Inputs:
     """The raw features of some rows, and what columns have made of them: each is computed once."""
 
     def __init__(self, features: Mapping[str, Any], rows: int, *, rows_have_axes: bool) -> None:
-        self.features, self.rows, self._axes = features, rows, rows_have_axes
+        self.features: Mapping[str, Any] = features
+        self.rows: int = rows
+        self._axes = rows_have_axes
         self._raw: dict[str, Raw] = {}
         self.made: dict[int, Any] = {}
 

@@ -22,8 +22,8 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
 
     def __init__(self, layer: DenseFeatures, seed: int | None = None) -> None:
         super().__init__()
-        self.layout = InputLayout.of(layer)
-        self.tables = nn.ParameterDict()
+        self.layout: InputLayout = InputLayout.of(layer)
+        self.tables: Any = nn.ParameterDict()
         for name, table in self.layout.initial_tables(layer, seed).items():
             self.tables[_key(name)] = nn.Parameter(torch.from_numpy(table), self.layout.trainable[name])
 

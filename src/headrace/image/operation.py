@@ -36,7 +36,7 @@ class Each:
     __slots__ = ("rows",)
 
     def __init__(self, rows: Column) -> None:
-        self.rows = rows
+        self.rows: Column = rows
 
 
 def each_row(argument: Any, count: int, dtype: Any = np.float64) -> NDArray[Any]:

@@ -64,7 +64,7 @@ class GFile:
         with _at(name) as (system, place):
             text = {} if "b" in mode else {"encoding": "utf-8"}
             self._file: Any = system.open(place, mode, **text)
-            self.name = as_path(name)
+            self.name: str = as_path(name)
             self.mode = mode
 
     def __getattr__(self, name: str) -> Any:

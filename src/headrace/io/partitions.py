@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -128,12 +128,12 @@ class RaggedFeature(Feature):
     row_splits_dtype: DTypeLike = np.int64
     validate: bool = False
 
-    RowSplits: ClassVar = RowSplits
-    RowLengths: ClassVar = RowLengths
-    RowStarts: ClassVar = RowStarts
-    RowLimits: ClassVar = RowLimits
-    ValueRowIds: ClassVar = ValueRowIds
-    UniformRowLength: ClassVar = UniformRowLength
+    RowSplits = RowSplits
+    RowLengths = RowLengths
+    RowStarts = RowStarts
+    RowLimits = RowLimits
+    ValueRowIds = ValueRowIds
+    UniformRowLength = UniformRowLength
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "partitions", tuple(self.partitions))

@@ -62,7 +62,7 @@ class Timed:
     def __init__(self, fn: Callable[..., Any], node: Node) -> None:
         self._fn = fn
         self.node = node
-        self.__name__ = function_name(fn)
+        self.__name__: str = function_name(fn)
         self._tallies: dict[int, _Tally] = {}
 
     def __call__(self, *args: Any) -> Any:

@@ -27,7 +27,7 @@ class TopServer:
     """Answers each connection with one JSON value until it is closed. Also a context manager."""
 
     def __init__(self) -> None:
-        self.path = socket_path(os.getpid())
+        self.path: Path = socket_path(os.getpid())
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.path.parent.stat().st_uid != os.getuid():
             raise HeadraceError(f"{self.path.parent} belongs to another user")

@@ -62,7 +62,7 @@ class MetricsServer:
 
         self._server = ThreadingHTTPServer((host, port), Answer)
         self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
+        self.port: int = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name=name, daemon=True)
         self._thread.start()
 

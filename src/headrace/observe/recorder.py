@@ -29,7 +29,8 @@ class Recorder:
     def __init__(self, it: Iterator, interval_seconds: float, *, calls: bool = False) -> None:
         self.calls = calls
         self._stop = stop = threading.Event()
-        self.gil = gil = GilSampler(GIL_INTERVAL_SECONDS)
+        gil = GilSampler(GIL_INTERVAL_SECONDS)
+        self.gil: GilSampler = gil
 
         def end(_: object) -> None:
             stop.set()

@@ -36,7 +36,7 @@ from headrace.trace.function import Function
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 
 MAX_ROWS_AT_A_TIME = 1 << 10
 """How many rows are read at most before they are assigned to their groups."""

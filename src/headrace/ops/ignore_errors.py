@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
     from headrace.plan.element import Element
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 
 
 def ignore_errors(self: Dataset[Element], log_warning: bool = False, name: str | None = None) -> Dataset[Element]:

@@ -122,8 +122,8 @@ class WeightTable:
 
     def __init__(self, weights: NDArray[np.float64]) -> None:
         self.weights = weights
-        self.positive = int(np.count_nonzero(weights))
-        self.digest = hashlib.sha256(np.ascontiguousarray(weights).tobytes()).hexdigest()[:16]
+        self.positive: int = int(np.count_nonzero(weights))
+        self.digest: str = hashlib.sha256(np.ascontiguousarray(weights).tobytes()).hexdigest()[:16]
         self._steps = np.cumsum(weights)
         self._last: tuple[int, Indices] | None = None
 

@@ -22,8 +22,8 @@ class CutSize:
 
     def __init__(self, policy: ScanPolicy) -> None:
         self._policy = policy
-        self.nbytes = policy.first_cut_bytes
-        self.rows = policy.first_cut_rows
+        self.nbytes: int = policy.first_cut_bytes
+        self.rows: int = policy.first_cut_rows
 
     def learn(self, cut: Cut, nanoseconds: int) -> None:
         """Learn that a cut took so long."""

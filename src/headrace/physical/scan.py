@@ -321,7 +321,7 @@ class CutMorsel(Morsel[Item]):
         self._ctx = ctx
         self.pipeline = pipeline
         self.cut = cut
-        self.held_bytes = cut.held_bytes
+        self.held_bytes: int = cut.held_bytes
         self._size = size
         self._input: Input | None = None
         self._pace = pace
@@ -330,7 +330,7 @@ class CutMorsel(Morsel[Item]):
         policy = getattr(cut.source, "on_error", None)
         self.policy: PolicyEvents | None = policy if isinstance(policy, PolicyEvents) else None
         self._events: deque[list[Callable[[], None]]] = deque()
-        self.broken = cut.in_order
+        self.broken: bool = cut.in_order
         self.rows: dict[int, int] = {}
 
     def step(self) -> tuple[list[Item], int, bool]:

@@ -105,12 +105,12 @@ class Mark:
         inputs: tuple[Marked, ...] = (),
         takes: int | None = None,
     ) -> None:
-        self.number = number
-        self.ordinal = ordinal
-        self.offset = offset
-        self.own = own
-        self.inputs = inputs
-        self.takes = takes
+        self.number: int = number
+        self.ordinal: int = ordinal
+        self.offset: int = offset
+        self.own: Own | None = own
+        self.inputs: tuple[Marked, ...] = inputs
+        self.takes: int | None = takes
 
     def later(self, rows: int) -> Mark:
         """Return the mark of the row that comes `rows` after this one."""

@@ -40,7 +40,7 @@ class TensorSpec:
         sizes = as_sizes(shape)
         self.shape: Shape = None if sizes is None else tuple(None if n is None else _size(n) for n in sizes)
         self.dtype: np.dtype[Any] | None = None if dtype is None else _plain(numpy_dtype(dtype))
-        self.name = name
+        self.name: str | None = name
 
     @property
     def rank(self) -> int | None:
@@ -345,7 +345,7 @@ class Probe:
 
     def __init__(self, spec: Spec | None) -> None:
         self.spec = spec
-        self.promised = spec is not None
+        self.promised: bool = spec is not None
 
 
 def _prepend(size: int | None, shape: Shape) -> Shape:

@@ -166,7 +166,7 @@ class Structure:
         return self.text("*" for _ in range(self.leaves))
 
 
-NoneType = type(None)
+NoneType: type[None] = type(None)
 LEAF = Structure()
 NONE = Structure(NoneType)
 

@@ -101,7 +101,7 @@ class Documents(Frequencies):
 
     def __init__(self) -> None:
         super().__init__()
-        self.number = 0
+        self.number: int = 0
 
     def take_documents(self, raw: Raw, starts: NDArray[np.int64]) -> None:
         """Count each value once a document."""

@@ -16,7 +16,7 @@ from headrace.remote.disk_cache import SUFFIX, DiskCache
 from headrace.remote.range_file import MAGIC, describe, open_file, read_checked, seen_whole, was_whole
 from headrace.remote.redact import show_path
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 T = TypeVar("T")
 
 QUIET_SECONDS = 60.0

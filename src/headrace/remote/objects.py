@@ -111,8 +111,8 @@ class RemoteFile:
         if info.get("type") == "directory":
             raise IsADirectoryError(errno.EISDIR, folder_remedy(path), show_path(path))
         self._identity = identity_of(info)
-        self.size = self._identity.size
-        self.token = Token(path, self._identity.token)
+        self.size: int | None = self._identity.size
+        self.token: Token = Token(path, self._identity.token)
         self._cache: KeptObject | None = None
         if via.cache is not None and self.size is not None:
             self._cache = KeptObject(via.cache, path, f"{self.size} {self._identity.stamp}")

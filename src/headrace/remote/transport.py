@@ -24,7 +24,7 @@ from headrace.remote.redact import hide_secrets, show_path
 if TYPE_CHECKING:
     from headrace.execute.run import Pass
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 
 T = TypeVar("T")
 Future = concurrent.futures.Future
@@ -52,7 +52,7 @@ class InFlight:
     """
 
     def __init__(self) -> None:
-        self.ranges = FIRST_IN_FLIGHT
+        self.ranges: int = FIRST_IN_FLIGHT
         self._spare: dict[Hashable, int] = {}
         self._lock = threading.Lock()
 
@@ -93,18 +93,18 @@ class Transport:
 
     def __init__(self, options: Options | None = None) -> None:
         options = options or Options()
-        self.retries = RETRIES if options.retries is None else options.retries
-        self.timeout = TIMEOUT if options.timeout is None else options.timeout
+        self.retries: int = RETRIES if options.retries is None else options.retries
+        self.timeout: float = TIMEOUT if options.timeout is None else options.timeout
         self._stores = options.storage_options or {}
         self._own: StorageOptions = {}
         self.cache: DiskCache | None = None
         if options.remote_cache is not None:
             self.cache = DiskCache(options.remote_cache, options.remote_cache_bytes or DEFAULT_LIMIT_BYTES)
         self.most_in_flight = MOST_IN_FLIGHT
-        self.in_flight = InFlight()
-        self.coming = Coming()
-        self.valid = options.remote_cache_valid or 0.0
-        self.max_record_bytes = int(options.max_record_bytes or MAX_RECORD_BYTES)
+        self.in_flight: InFlight = InFlight()
+        self.coming: Coming = Coming()
+        self.valid: float = options.remote_cache_valid or 0.0
+        self.max_record_bytes: int = int(options.max_record_bytes or MAX_RECORD_BYTES)
         self._stopped = threading.Event()
         self._waiting: set[Future[Any]] = set()
         self._lock = threading.Lock()

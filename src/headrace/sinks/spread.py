@@ -23,7 +23,9 @@ class ExactMoments(Learner):
     """The sums of numbers and of their squares, with all their digits."""
 
     def __init__(self) -> None:
-        self.count = self.total = self.squares = 0
+        self.count: int = 0
+        self.total: int = 0
+        self.squares: int = 0
 
     def add(self, values: Floats, counts: Counts) -> None:
         """Different numbers, and how often each came: half a million in all at most, so that no sum is rounded."""
@@ -85,7 +87,8 @@ class Spread(InRuns):
 
     def __init__(self) -> None:
         super().__init__()
-        self.moments, self.quantiles = ExactMoments(), Quantiles()
+        self.moments: ExactMoments = ExactMoments()
+        self.quantiles: Quantiles = Quantiles()
 
     def _fold(self, rows: Floats) -> None:
         values, counts = np.unique(rows[np.isfinite(rows)], return_counts=True)

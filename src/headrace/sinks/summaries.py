@@ -51,14 +51,19 @@ class Summary(Learner):
     """Gather the statistics of one component."""
 
     def __init__(self) -> None:
-        self.rows = self.count = self.missing = 0
-        self.kind = ""
-        self.whole = True  # of numbers, whether all are integers; of texts, whether all are str
+        self.rows: int = 0
+        self.count: int = 0
+        self.missing: int = 0
+        self.kind: str = ""
+        self.whole: bool = True  # of numbers, whether all are integers; of texts, whether all are str
         self.low: Any = None
         self.high: Any = None
-        self.measured, self.total, self.least, self.greatest = 0, 0, -1, -1
-        self.spread = Spread()
-        self.texts = Frequencies()
+        self.measured: int = 0
+        self.total: int = 0
+        self.least: int = -1
+        self.greatest: int = -1
+        self.spread: Spread = Spread()
+        self.texts: Frequencies = Frequencies()
 
     def take(self, column: Column) -> None:
         """Add the rows of a block."""

@@ -31,11 +31,11 @@ class ArrowDatasetSource(BatchSource):
                 f"from_arrow: {error} Give the dataset as it was before, and filter the elements: ds.filter(...); "
                 "hr.ParquetDataset(files, filter=) reads only the row groups that may match"
             ) from None
-        self.schema = dataset.schema
-        self.parts = len(self._fragments)
+        self.schema: Any = dataset.schema
+        self.parts: int = len(self._fragments)
         self.choice = choice
         paths = "\n".join(getattr(each, "path", str(number)) for number, each in enumerate(self._fragments))
-        self.layout = f"{self.parts} fragments, {sha256(paths.encode()).hexdigest()[:16]}"
+        self.layout: str = f"{self.parts} fragments, {sha256(paths.encode()).hexdigest()[:16]}"
 
     def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:
         """The rows of a fragment, with the columns that the whole dataset has."""

@@ -155,9 +155,9 @@ class BigQuerySource(BatchSource):
         self._columns, self._restriction, self._snapshot = columns, row_restriction, snapshot_time
         self.choice = choice
         self.parts = max_streams
-        self.turns = max_streams if max_streams > 1 else None
+        self.turns: int | None = max_streams if max_streams > 1 else None
         self._streams: list[str] = []
-        self.schema = self._schema_of(self._begin(1))
+        self.schema: Any = self._schema_of(self._begin(1))
 
     def __str__(self) -> str:
         said = [f"columns={self._columns}" if self._columns else "", self._restriction and f"WHERE {self._restriction}"]

@@ -110,14 +110,15 @@ class DaskSource(EngineSource):
     """A DataFrame of Dask's."""
 
     def __init__(self, frame: Any, choice: Choice) -> None:
+        self.choice: Choice
         import pyarrow as pa
 
         self._frame, self.choice = frame, choice
-        self.parts = frame.npartitions
+        self.parts: int = frame.npartitions
         sample = driver("dask.dataframe.utils", "dask").meta_nonempty(frame._meta)
-        self.schema = pa.Table.from_pandas(sample, preserve_index=False).schema.remove_metadata()
+        self.schema: Any = pa.Table.from_pandas(sample, preserve_index=False).schema.remove_metadata()
         told = repr((frame.npartitions, tuple(map(str, frame.divisions)), list(frame.columns)))
-        self.layout = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+        self.layout: str = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
     def __str__(self) -> str:
         return "Dask DataFrame"
@@ -140,10 +141,10 @@ class RaySource(EngineSource):
         self._blocks = [ref for bundle in bundles for ref in bundle.block_refs]
         if not self._blocks:
             raise ValueError("from_ray: the dataset has no rows, so its columns are unknown")
-        self.parts = len(self._blocks)
-        self.schema = self._table(0).schema
+        self.parts: int = len(self._blocks)
+        self.schema: Any = self._table(0).schema
         told = repr([rows for bundle in bundles for rows in _block_rows(bundle)])
-        self.layout = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+        self.layout: str = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
     def __str__(self) -> str:
         return "Ray dataset"

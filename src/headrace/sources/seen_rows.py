@@ -91,8 +91,8 @@ class KeyRun:
     def __init__(self, keys: pa.Array, rest: SeenRows | None = None) -> None:
         import pyarrow as pa
 
-        self.keys = pa.concat_arrays([keys])  # a copy, or all columns would stay that came with them
-        self.rest = rest
+        self.keys: Any = pa.concat_arrays([keys])  # a copy, or all columns would stay that came with them
+        self.rest: SeenRows | None = rest
         self.following: KeyRun | None = None
         self._seen: SeenRows | None = None
 

@@ -52,12 +52,13 @@ class SparkSource(EngineSource):
     """A DataFrame of Spark's."""
 
     def __init__(self, frame: Any, choice: Choice) -> None:
-        self._frame, self.choice = frame, choice
-        self.schema = frame.limit(0).toArrow().schema.remove_metadata()
+        self._frame = frame
+        self.choice: Choice = choice
+        self.schema: Any = frame.limit(0).toArrow().schema.remove_metadata()
         self._rows = _rows_of_partitions(frame)
-        self.parts = 1 if self._rows is None else self._rows.getNumPartitions()
+        self.parts: int = 1 if self._rows is None else self._rows.getNumPartitions()
         told = repr((self.parts, frame.columns))
-        self.layout = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+        self.layout: str = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
     def __str__(self) -> str:
         return "Spark DataFrame"

@@ -168,7 +168,7 @@ class Leaf:
     def __init__(self, called: str, kind: pa.DataType, way: tuple[int, ...]) -> None:
         self.called = called
         self.spec: TensorSpec = arrow_spec(kind)
-        self.dense = is_dense(kind)
+        self.dense: bool = is_dense(kind)
         self.way = way
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:

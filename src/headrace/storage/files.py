@@ -45,6 +45,7 @@ class Unfinished:
     """
 
     def __init__(self, path: Path, called: str | None = None) -> None:
+        self.temporary: Path
         self.path = path
         self._called = called or str(path)
         clear_stale(path.parent, path.name)

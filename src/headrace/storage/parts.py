@@ -46,8 +46,9 @@ class StoredPart:
     """A part that was written. Rows are checked when they are read, and share memory with the file."""
 
     def __init__(self, path: Path, types: Types) -> None:
+        self.notes: Any
         self.path = path
-        self.start = int(path.stem)
+        self.start: int = int(path.stem)
         self._types = types
         page = read_page(path.with_suffix(PAGE))
         try:

@@ -51,8 +51,8 @@ class KeptRows:
     """
 
     def __init__(self, sealed_bytes: int = SEALED_BYTES, sealed_rows: int = SEALED_ROWS) -> None:
-        self.lock = threading.Lock()
-        self.complete = False
+        self.lock: threading.Lock = threading.Lock()
+        self.complete: bool = False
         self.writable = True
         self._sealed_bytes = sealed_bytes
         self._sealed_rows = sealed_rows
@@ -157,8 +157,8 @@ class StoredRows:
     """Rows on a shelf, and after them those that are still to be written."""
 
     def __init__(self, path: Path, maker: Maker, types: Types, compression: str | None = None) -> None:
-        self.lock = threading.Lock()
-        self.writable = True
+        self.lock: threading.Lock = threading.Lock()
+        self.writable: bool = True
         self._compression = compression
         self._shelf = Shelf(path, types, maker)
         self._admitted: set[Structure] = set()

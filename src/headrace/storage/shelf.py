@@ -28,7 +28,7 @@ from headrace.storage.structures import Types
 VERSION = 3
 HEADER, COMPLETE = "headrace.json", "complete.json"
 
-log = logging.getLogger("headrace.storage")
+log: logging.Logger = logging.getLogger("headrace.storage")
 
 
 def plan_folder(folder: Path, maker: Maker) -> Path:
@@ -55,7 +55,7 @@ class Shelf:
         self.maker = maker
         self.header: dict[str, Any] | None = None
         self.parts: list[StoredPart] = []
-        self.complete = False
+        self.complete: bool = False
         self._lock: HeldLock | None = None
         self.refresh()
 

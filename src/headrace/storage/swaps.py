@@ -49,6 +49,7 @@ class NewFiles:
         finish_swap(self._swap)
         self._name = folder / (stem + suffix)
         clear_stale(folder, self._name.name)
+        self.place: Path
         self.place, self._lock = exclusive(lambda: temporary_name(self._name), new_folder)
 
     def there(self) -> list[Path]:

@@ -120,7 +120,7 @@ class ReadOnlyBuilder(SplitBuilder):
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self.info = read_info(folder)
+        self.info: DatasetInfo = read_info(folder)
 
     @property
     def name(self) -> str:

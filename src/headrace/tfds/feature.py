@@ -105,8 +105,11 @@ class FeaturesDict(FeatureConnector, Mapping[str, FeatureConnector]):
     def __len__(self) -> int:
         return len(self._features)
 
-    __eq__ = FeatureConnector.__eq__
-    __hash__ = FeatureConnector.__hash__
+    def __eq__(self, other: object) -> bool:  # a Mapping would compare items
+        return FeatureConnector.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return FeatureConnector.__hash__(self)
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{name!r}: {_brief(feature)}" for name, feature in sorted(self._features.items()))
@@ -137,10 +140,11 @@ class Tensor(FeatureConnector):
         doc: str = "",
     ) -> None:
         self.shape: Shape = tuple(shape)
-        self.dtype = as_dtype(dtype)
-        self.encoding = str(getattr(encoding, "value", encoding) or "none").lower()
+        self.dtype: np.dtype[Any] = as_dtype(dtype)
+        self.encoding: str = str(getattr(encoding, "value", encoding) or "none").lower()
         self.optional = optional
-        self.minimum, self.maximum = minimum, maximum
+        self.minimum: float | None = minimum
+        self.maximum: float | None = maximum
         self.description = doc
         if self.encoding not in ("none", "bytes", "zlib"):
             raise ValueError(f'the encoding of a Tensor is "none", "bytes" or "zlib", not {encoding!r}')
@@ -260,8 +264,8 @@ class Image(FeatureConnector):
         doc: str = "",
     ) -> None:
         self.shape: Shape = tuple(shape or (None, None, 3))
-        self.dtype = as_dtype(dtype or np.uint8)
-        self.encoding_format = encoding_format or None
+        self.dtype: np.dtype[Any] = as_dtype(dtype or np.uint8)
+        self.encoding_format: str | None = encoding_format or None
         self.use_colormap = use_colormap
         self.description = doc
         if self.dtype not in (np.uint8, np.uint16, np.float32):
@@ -295,7 +299,7 @@ class LabeledImage(Image):
             shape=shape or (None, None, 1), dtype=dtype, encoding_format=encoding_format, use_colormap=True, doc=doc
         )
         count = labels if isinstance(labels, int) else None
-        self.label = ClassLabel(num_classes=count, names=None if isinstance(labels, int) else labels)
+        self.label: ClassLabel = ClassLabel(num_classes=count, names=None if isinstance(labels, int) else labels)
 
     @property
     def names(self) -> list[str]:
@@ -318,7 +322,7 @@ class SequenceFeature(FeatureConnector):
     module = "sequence_feature"
 
     def __init__(self, feature: FeatureLike, length: int | None = None, *, doc: str = "") -> None:
-        self.feature = as_feature(feature)
+        self.feature: FeatureConnector = as_feature(feature)
         self.length = length
         self.description = doc
 
@@ -360,7 +364,7 @@ class Video(SequenceFeature):
         frame = tuple(shape[1:]) if shape else None
         image = Image(shape=frame, dtype=dtype, encoding_format=encoding_format, use_colormap=use_colormap)
         super().__init__(image, shape[0] if shape else None, doc=doc)
-        self.ffmpeg_extra_args = tuple(ffmpeg_extra_args)
+        self.ffmpeg_extra_args: tuple[str, ...] = tuple(ffmpeg_extra_args)
 
     @property
     def shape(self) -> Shape:
@@ -389,7 +393,7 @@ class Audio(Tensor):
         doc: str = "",
     ) -> None:
         super().__init__(shape=shape, dtype=dtype, encoding=encoding, doc=doc)
-        self.file_format = file_format or None
+        self.file_format: str | None = file_format or None
         self.sample_rate = sample_rate
         self.lazy_decode = lazy_decode
 
@@ -416,7 +420,7 @@ class TranslationVariableLanguages(SequenceFeature):
 
     def __init__(self, languages: Sequence[str] | None = None, *, doc: str = "") -> None:
         super().__init__({"language": Text(), "translation": Text()}, doc=doc)
-        self.languages = sorted(languages) if languages else None
+        self.languages: list[str] | None = sorted(languages) if languages else None
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:

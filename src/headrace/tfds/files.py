@@ -41,7 +41,7 @@ class Folder:
         refuse_shortened_url(path, "the folder")
         written = as_path(path).rstrip("/")
         here = local_path(written)
-        self.path = written if here is None else str(Path(here).expanduser()) or "/"
+        self.path: str = written if here is None else str(Path(here).expanduser()) or "/"
         self.storage_options = storage_options
         self._via: Transport = ALONE.using(storage_options)
 

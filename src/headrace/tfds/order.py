@@ -34,7 +34,7 @@ class TurnsOrder:
         for firsts, rows in _stretches(runs, cycle, block):
             self._firsts.append(firsts)
             starts.append(starts[-1] + rows)
-        self.count = starts.pop()
+        self.count: int = starts.pop()
         self._starts = np.array(starts if self._firsts else [0], np.int64)
         widths = [len(firsts) for firsts in self._firsts]
         self._widths = np.array(widths or [1], np.int64)
@@ -85,7 +85,7 @@ class FileOrder:
 
     def __init__(self, runs: Sequence[Run]) -> None:
         ends = np.cumsum([0, *(run.rows for run in runs)], dtype=np.int64)
-        self.count = int(ends[-1])
+        self.count: int = int(ends[-1])
         self._starts = ends[:-1] if runs else ends
         self._firsts = np.array([run.first for run in runs] or [0], np.int64)
 

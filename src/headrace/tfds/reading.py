@@ -133,7 +133,7 @@ class RowOrder:
 
     def __init__(self, runs: Sequence[Run], cycle: int, order: FileOrder | TurnsOrder) -> None:
         self._runs, self._cycle, self._order = tuple(runs), cycle, order
-        self.count = order.count
+        self.count: int = order.count
 
     def __str__(self) -> str:
         from hashlib import blake2b

@@ -34,7 +34,7 @@ class Capture:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.guards: list[Guard] = []
-        self.decides = False
+        self.decides: bool = False
         self._copies: dict[int, Any] = {}
         self._lists: list[tuple[str, list[Any], list[Any]]] = []
 

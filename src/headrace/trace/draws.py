@@ -34,7 +34,7 @@ class Draw:
 
     def __init__(self, method: str) -> None:
         self.method = method
-        self.used = 0
+        self.used: int = 0
 
     def __call__(self, state: NDArray[np.uint64], *, used: int, **given: Any) -> Any:
         """Return what the generator gives after `used` numbers."""

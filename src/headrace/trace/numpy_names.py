@@ -80,7 +80,7 @@ class Recorded:
     def __init__(self, recorder: Recorder, fn: Any) -> None:
         self._recorder = recorder
         self._fn = fn
-        self.__name__ = fn.__name__
+        self.__name__: Any = fn.__name__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Record a call."""

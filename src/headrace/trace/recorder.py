@@ -63,12 +63,12 @@ class Recorder:
         self.template: Values = []
         self.steps: list[Step] = []
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
-        self.inputs = 0
+        self.inputs: int = 0
         self.failed: str | None = None
-        self.loose = False
+        self.loose: bool = False
         self.returned = False
-        self.sizes = sizes or Sizes({})
-        self.decisions = Decisions(answers)
+        self.sizes: Sizes = sizes or Sizes({})
+        self.decisions: Decisions = Decisions(answers)
         self._choose = choose
         self._symbol = symbol
         self._live: list[weakref.ref[Any]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -78,9 +78,9 @@ class Symbol:
     """Behave like an array or a NumPy scalar, and record what is done to it."""
 
     __slots__ = ("__weakref__", "_recorder", "_value")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
     _traced = True
-    __array_priority__ = 1e6
+    __array_priority__: float = 1e6
 
     def __init__(self, recorder: Recorder, value: Value) -> None:
         self._recorder = recorder

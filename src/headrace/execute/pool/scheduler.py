@@ -41,7 +41,7 @@ class Pool:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self._work = threading.Condition(self.lock)
         self._windows: list[weakref.ref[Jobs]] = []
         self._threads: set[threading.Thread] = set()

@@ -79,7 +79,7 @@ class Window(Generic[T]):
         self._attached = False
         self._fetcher: threading.Thread | None = None
         self._fetch = threading.Condition(self._pool.lock) if fetches else None
-        self.threads = limits.threads
+        self.threads: int = limits.threads
         self.busy = 0
 
     def start(self) -> None:

@@ -71,7 +71,7 @@ class Pipeline:
     """The other process's side: open a plan whenever requested, and return its rows."""
 
     def __init__(self, prepared: Prepared) -> None:
-        self.node = prepared.plan
+        self.node: Node = prepared.plan
         self._prepared = prepared
         self._run: Pass | None = None
         self._left: Pulled | None = None  # pulled too early

@@ -137,8 +137,8 @@ class Worker:
         self._connection = keeper.connection
         self._sent = self._received = 0
         self._wanted = 0  # the first answer that is wanted
-        self.alive = True
-        self.ready = False
+        self.alive: bool = True
+        self.ready: bool = False
 
     def begin(self, call: Callable[[Any], list[Any]]) -> None:
         """Send the function, and wait until it has arrived."""

@@ -60,11 +60,11 @@ class Tuner:
         self, cpus: int, frozen: Mapping[str, Any] | None = None, widths: dict[str, int] | None = None
     ) -> None:
         self.cpus = cpus
-        self.widths = {} if widths is None else widths
+        self.widths: dict[str, int] = {} if widths is None else widths
         self._frozen = dict(frozen["chosen"]) if frozen else {}
         self._chosen: dict[str, int] = {}
         self._log: list[dict[str, Any]] = []
-        self.started = perf_counter_ns()
+        self.started: int = perf_counter_ns()
         self._trying: tuple[Climb, int] | None = None
         self._lock = threading.Lock()
 

@@ -81,7 +81,7 @@ class Channel:
         self._error: BaseException | None = None
         self._heard: threading.Event | None = None
         self._lingering = False
-        self.hungry = False
+        self.hungry: bool = False
         """Whether a consumer waits for a single row."""
         self._frontier: Mark | None = None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-logger = logging.getLogger("headrace")
+logger: logging.Logger = logging.getLogger("headrace")
 
 STARVED_WAIT_SHARE = 0.1
 """A consumer that waits for more than this share of its time is called starved …"""

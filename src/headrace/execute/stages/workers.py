@@ -160,7 +160,7 @@ class WorkerStream(Stream):
         self._left: list[Thread] = []
         self._resizing = threading.Lock()
         self._pid = os.getpid()
-        self.channel = Channel(self._allowed(), run.memory, flow.delivery)
+        self.channel: Channel = Channel(self._allowed(), run.memory, flow.delivery)
         run.watch(self.channel)
 
     def _allowed(self) -> Limits:

@@ -22,9 +22,10 @@ class Seen:
 
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
-        self.whole = True
-        self.low = self.high = 0
-        self.far = 0
+        self.whole: bool = True
+        self.low: Any = 0
+        self.high: Any = 0
+        self.far: int = 0
         self.items: Seen | None = None
         self.fields: dict[str, Seen] = {}
 

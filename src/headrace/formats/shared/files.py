@@ -18,7 +18,7 @@ from headrace.core.owned_file import Descriptor, DescriptorFile, OwnedFile
 from headrace.core.paths import local_path as local_path  # noqa: PLC0414 - readers import it from here
 from headrace.options import Options
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
-from headrace.remote.identity import Identity, Token, local_identity, open_identity, signature
+from headrace.remote.identity import Identity, Signature, Token, local_identity, open_identity, signature
 from headrace.remote.objects import Seekable, open_remote, remote_identities, remote_identity
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, StorageOptions, Transport
@@ -106,7 +106,7 @@ class LocalFile:
         found = os.fstat(self._open())
         self.size: int | None = found.st_size
         self.path = path
-        self.signature = signature(found)
+        self.signature: Signature = signature(found)
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._open(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
 

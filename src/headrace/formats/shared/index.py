@@ -47,7 +47,7 @@ class Arithmetic:
     place: str | None = None
 
     def __init__(self, form: FixedLength, size: int) -> None:
-        self.count = form.count(size)
+        self.count: int = form.count(size)
         self._size = size
         self._first = form.header_bytes
         self._step = form.record_bytes

@@ -26,7 +26,7 @@ from headrace.remote.identity import Identity, Token
 from headrace.remote.redact import show_path
 from headrace.remote.transport import StorageOptions, Transport
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 
 Missing = Literal["raise", "skip"]
 """What a reader does about a file that cannot be opened: an error in its place, or leave it out and log that."""

@@ -8,12 +8,13 @@ import os
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from headrace.core.paths import local_only
 from headrace.errors import QuarantineError
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 
 MANIFEST = "manifest.jsonl"
 RECORDS = "records.bin"
@@ -43,10 +44,10 @@ class Quarantine:
     def __init__(self, path: str | os.PathLike[str], max_fraction: float = 0.001) -> None:
         if not 0 <= max_fraction <= 1:
             raise ValueError(f"max_fraction must be between 0 and 1, not {max_fraction}")
-        self.path = local_only(path, "hr.Quarantine", "give a local folder, and copy what is in it afterwards")
+        self.path: Path = local_only(path, "hr.Quarantine", "give a local folder, and copy what is in it afterwards")
         self.max_fraction = max_fraction
-        self.count = 0
-        self.read = 0
+        self.count: int = 0
+        self.read: int = 0
         self._known: set[tuple[str, int]] | None = None
         self._lock = threading.Lock()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -14,6 +15,7 @@ from headrace.formats.shared.format import ALL, Bad, Format, ScanHints, ScanResu
 from headrace.formats.shared.packed import MAGIC_BYTES, PROBE_BYTES, packing, remedy
 from headrace.formats.shared.scans_ahead import ScansAhead
 from headrace.formats.shared.window import MAX_CHUNK_BYTES, FileWindow, open_window
+from headrace.remote.identity import Identity, Token
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, Transport
 
@@ -122,8 +124,8 @@ class Reader:
         self._file = file if window is not None and file is not None else _opened(path, via, at.offset, file)
         scanned = ahead.take(path, self._file) if ahead is not None and isinstance(self._file, LocalFile) else None
         self._scan = None if scanned is None else scanned.scan
-        self.token = self._file.token
-        self.identity = self._file.identity
+        self.token: Token = self._file.token
+        self.identity: Callable[[], Identity] = self._file.identity
         self._over = False
         self._stopped = False
         self._ended_early = False

@@ -28,7 +28,7 @@ from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, Transport
 from headrace.storage.files import clear_stale
 
-log = logging.getLogger("headrace")
+log: logging.Logger = logging.getLogger("headrace")
 
 FOLDER = ".headrace"
 KIND, VERSION = b"headrace index ", b"2\n"
@@ -47,7 +47,7 @@ class Sidecar:
 
     def __init__(self, header: dict[str, Any], bases: Offsets, deltas: NDArray[Any], place: str | None = None) -> None:
         self.count: int = header["count"]
-        self.identity = Identity(header["size"], header["stamp"])
+        self.identity: Identity = Identity(header["size"], header["stamp"])
         self.terminator = b"\n" if header["open"] else b""
         self.place = place
         self._bases = bases

@@ -38,7 +38,7 @@ class HeldBytes:
 
     def __init__(self, data: Bytes, offset: int, *, cut: bool, damage: str | None = None) -> None:
         self._data: Bytes | None = data
-        self.nbytes = len(data)
+        self.nbytes: int = len(data)
         self._offset = offset
         self._cut = cut
         self._damage = damage

@@ -120,13 +120,13 @@ class Mapped:
         self._is_shared = shared is not None
         self._bytes = self._map.data
         self._stop = len(self._bytes) if stop is None else min(stop, len(self._bytes))
-        self.cut = self._stop < len(self._bytes)
+        self.cut: bool = self._stop < len(self._bytes)
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK_BYTES, chunk)
         self._end = self._passed = offset
-        self.offset = offset
+        self.offset: int = offset
         self.data: Bytes = self._bytes[offset:offset]
-        self.final = False
+        self.final: bool = False
 
     @property
     def stays(self) -> _native.MappedFile | None:
@@ -170,16 +170,17 @@ class Fetched:
     def __init__(
         self, file: RemoteFile, offset: int, chunk: int, stop: int | None = None, most: int = MAX_RECORD_BYTES
     ) -> None:
+        self.offset: int
         self._file = file
         self._most = most
         size = file.size or 0
         self._stop = size if stop is None else min(stop, size)
-        self.cut = self._stop < size
+        self.cut: bool = self._stop < size
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK_BYTES, chunk)
         self._end = self.offset = offset
         self.data: Bytes = np.empty(0, np.uint8)
-        self.final = False
+        self.final: bool = False
 
     def more(self, least: int = 0) -> None:  # noqa: ARG002 - memory is not free
         rest = len(self.data)
@@ -231,13 +232,14 @@ class Buffered:
     ) -> None:
         self.data: Bytes = np.empty(0, np.uint8)
         self._most = most
-        self.final = self.cut = False
+        self.cut: bool = False
+        self.final: bool = False
         self._stop = stop
         self.damage: str | None = None
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK_BYTES, self._largest)
         self._bytes = unpack_stream(file, compression, offset if not compression else 0)
-        self.offset = 0 if compression else offset
+        self.offset: int = 0 if compression else offset
         while self.offset < offset and not self.final:
             self.more()
             self.use(min(len(self.data), offset - self.offset))
@@ -297,8 +299,8 @@ class Held:
     final = True
 
     def __init__(self, data: Bytes, offset: int, *, cut: bool, damage: str | None) -> None:
-        self.data = data
-        self.offset = offset
+        self.data: Bytes = data
+        self.offset: int = offset
         self.cut = cut
         self.damage = damage
 

@@ -103,9 +103,9 @@ class ParquetGroups(Groups):
         try:
             self._how = {"pre_buffer": local_path(path) is None, "page_checksum_verification": True}
             self._file = pq.ParquetFile(self._source, **self._how)
-            self.schema = self._file.schema_arrow
-            self.count = self._file.num_row_groups
-            self.names = [self.schema.names[i] for i in choice.numbers(self.schema)]
+            self.schema: Any = self._file.schema_arrow
+            self.count: int = self._file.num_row_groups
+            self.names: list[str] = [self.schema.names[i] for i in choice.numbers(self.schema)]
         except BaseException:
             self.close()
             raise
@@ -170,8 +170,8 @@ class ArrowGroups(Groups):
         self._serial: Any = None
         self._next = 0
         try:
-            self.schema = self._open()
-            self.count = len(self._batches)
+            self.schema: Any = self._open()
+            self.count: int = len(self._batches)
             self._choose(choice.numbers(self.schema))
         except BaseException:
             self._file.close()
@@ -202,7 +202,7 @@ class ArrowGroups(Groups):
         """Decode only these columns."""
         import pyarrow as pa
 
-        self.names = [self.schema.names[i] for i in numbers]
+        self.names: list[str] = [self.schema.names[i] for i in numbers]
         fields = numbers if len(numbers) < len(self.schema) else []
         aligned = {"ensure_alignment": pa.ipc.Alignment.DataTypeSpecific} if hasattr(pa.ipc, "Alignment") else {}
         self._options = pa.ipc.IpcReadOptions(included_fields=fields, **aligned)

@@ -85,7 +85,7 @@ class _Numbered(Node):
 class InterleaveByNumber(_Numbered, Interleave):
     """An interleave that was counted."""
 
-    counted = Interleave
+    counted: ClassVar[type[Node]] = Interleave
 
     rows: int = field(kw_only=True)
     children_drop_rows: bool = field(default=False, kw_only=True, repr=False, metadata=TUNING)
@@ -100,7 +100,7 @@ class InterleaveByNumber(_Numbered, Interleave):
 class FlatMapByNumber(_Numbered, FlatMap):
     """A flat_map that was counted."""
 
-    counted = FlatMap
+    counted: ClassVar[type[Node]] = FlatMap
 
     rows: int = field(kw_only=True)
     children_drop_rows: bool = field(default=False, kw_only=True, repr=False, metadata=TUNING)
@@ -111,7 +111,7 @@ class FlatMapByNumber(_Numbered, FlatMap):
 class ChooseByNumber(_Numbered, Choose):
     """Choices that were counted."""
 
-    counted = Choose
+    counted: ClassVar[type[Node]] = Choose
 
     rows: int = field(kw_only=True)
     children_drop_rows: bool = field(default=False, kw_only=True, repr=False, metadata=TUNING)

@@ -38,7 +38,7 @@ class OneRow:
     def __init__(self, row: Item | None, mark: Marked | None = None) -> None:
         self._row = row
         position = START if mark is None else mark.marks()
-        self.ordinal = 1 if row is None else position[0].ordinal if 0 in position else 0
+        self.ordinal: int = 1 if row is None else position[0].ordinal if 0 in position else 0
 
     def pull(self, want: int) -> Pulled:  # noqa: ARG002
         if self.ordinal or self._row is None:

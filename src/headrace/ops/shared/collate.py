@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.columns.block import Block
 from headrace.ops.shared.batching import Batching
@@ -21,7 +21,7 @@ class ElementList:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ElementList) and repr(self.elements) == repr(other.elements)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"ElementList({self.elements!r})"
@@ -53,7 +53,7 @@ class Collate:
         if not callable(collate_fn):
             raise TypeError(f"batch: collate_fn is a function that makes a batch of a list, not {collate_fn!r}")
         self.collate_fn = collate_fn
-        self.__name__ = getattr(collate_fn, "__name__", type(collate_fn).__name__)
+        self.__name__: Any | str = getattr(collate_fn, "__name__", type(collate_fn).__name__)
 
     def __call__(self, listed: ElementList) -> Any:
         return self.collate_fn(listed.elements)

@@ -23,7 +23,7 @@ class Turns:
     def __init__(self, lengths: Indices, cycle: int, block: int, *, children_drop_rows: bool = False) -> None:
         self._block = block
         self.children_drop_rows = children_drop_rows
-        self.rows = int(lengths.sum())
+        self.rows: int = int(lengths.sum())
         full, rest = np.divmod(lengths, block)
         self._begin, slots = _seats(full, cycle)
         last = self._begin + full

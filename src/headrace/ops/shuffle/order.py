@@ -35,7 +35,7 @@ class BufferOrder:
 
     def __init__(self, key: int, capacity: int, count: Cardinality) -> None:
         self._law = (key, capacity, max(-1, int(count)))
-        self.count = int(count) if count.known else ENDLESS
+        self.count: int = int(count) if count.known else ENDLESS
         self._slots: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None
         self._hole = self._used = self._step = 0
 

@@ -45,7 +45,7 @@ class ScannedRows:
         self._total = int(node.cardinality)
         self._slots = Slots(0)
         self._order: Indices = np.empty(0, np.int64)
-        self.rows = 0
+        self.rows: int = 0
 
     def read(self, chosen: Callable[[int], Indices | None]) -> bool:
         """Read them.

@@ -61,7 +61,7 @@ class RowSlots:
         self._dtypes = [column.dtype for column in like]
         sizes = [column.dtype.itemsize * prod(column.shape[1:]) for column in like]
         self._bounds = [*accumulate(sizes, initial=0)]
-        self.row_bytes = self._bounds[-1]
+        self.row_bytes: int = self._bounds[-1]
         self._rows = np.empty((0, self.row_bytes), np.uint8)
         self._blank = blank
         self._rest: list[Dense] = []

@@ -65,8 +65,8 @@ class ConnectionSource(BatchSource):
         self._params = tuple(params)
         self._lock = threading.Lock()  # most drivers let one thread at a time use a connection
         self.choice = choice
-        self.layout = f"{type(self._connection).__module__}: {query}"
-        self.schema = self._find_schema()
+        self.layout: str = f"{type(self._connection).__module__}: {query}"
+        self.schema: Any = self._find_schema()
 
     def __copy__(self) -> ConnectionSource:
         made = object.__new__(ConnectionSource)

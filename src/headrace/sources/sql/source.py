@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,10 +33,13 @@ class SqlSource(BatchSource):
         key: str | None,
         parts: int,
     ) -> None:
-        self.database, self.query, self.params = database, query, params
-        self.schema, self.choice = schema, choice
+        self.database: Database = database
+        self.query: str = query
+        self.params: Params = params
+        self.schema: pa.Schema = schema
+        self.choice: Choice = choice
         self.parts = parts
-        self.turns = parts if parts > 1 else None
+        self.turns: int | None = parts if parts > 1 else None
         self.keyed = None if key is None else KeyedQuery(database, query, params, key, schema)
         self.start = 0 if key is None else ""
         self._snapshot: TableView | None = None
@@ -132,7 +135,8 @@ class PassedOver(Iterator["pa.RecordBatch"]):
 
     def __init__(self, rows: Rows, count: int) -> None:
         self._rows, self._left = rows, count
-        self.cancel, self.close = rows.cancel, rows.close
+        self.cancel: Callable[[], None] = rows.cancel
+        self.close: Callable[[], None] = rows.close
 
     def __iter__(self) -> Self:
         return self

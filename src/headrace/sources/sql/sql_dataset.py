@@ -187,7 +187,8 @@ class Converted(Iterator["pa.RecordBatch"]):
 
     def __init__(self, rows: Any, convert: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
         self._rows, self._convert = rows, convert
-        self.close, self.cancel = rows.close, rows.cancel
+        self.close: Callable[[], None] = rows.close
+        self.cancel: Callable[[], None] = rows.cancel
 
     def __iter__(self) -> Self:
         return self

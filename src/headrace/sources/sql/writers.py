@@ -29,7 +29,9 @@ class Writer(ABC):
     """A table that is being filled; `first` until rows have come."""
 
     def __init__(self, database: Database, table: str, if_exists: str) -> None:
-        self.database, self.table, self.if_exists = database, table, if_exists
+        self.database: Database = database
+        self.table: str = table
+        self.if_exists: str = if_exists
         self.first = True
 
     @abstractmethod
