@@ -87,11 +87,15 @@ def device_of_rows(node: Node) -> str | None:
     return next((found for child in node.inputs if (found := device_of_rows(child)) is not None), None)
 
 
+def _places_its_rows(node: Node) -> bool:
+    return provides(node, OnDevice)
+
+
 def check_follows_device(node: Node) -> None:
     """Raise ValueError if an operation cannot read the rows of its input because they are on a device."""
     if provides(node, FollowsDevice) or not any(device_of_rows(child) for child in node.inputs):
         return
-    cut = next(n for n in walk(node) if provides(n, OnDevice))
+    cut = next(filter(_places_its_rows, walk(node)))
     raise ValueError(
         f'{node.operation} cannot follow {cut.operation}(device="{device_of_rows(cut)}") at {cut.site}: only map, '
         f"random_map, batch, take, enumerate, prefetch and ignore_errors can, because elements are on the device from "
