@@ -145,11 +145,12 @@ class Place(NamedTuple):
 _serials = count(1)
 
 
-_fixed_parts: WeakKeyDictionary[Node, tuple[Any, ...]] = WeakKeyDictionary()
+_FixedParts = tuple[list[int], dict[str, Any], tuple[int, int, int] | None]
+_fixed_parts: WeakKeyDictionary[Node, _FixedParts] = WeakKeyDictionary()
 """What the states of all passes over a plan share: the first `state()` of every later pass need not find it again."""
 
 
-def _fixed_parts_of(plan: Node) -> tuple[Any, ...]:
+def _fixed_parts_of(plan: Node) -> _FixedParts:
     """Return the fields of `Described` that follow from the plan alone."""
     changes.warn_of_unkeyed_draws(plan)
     functions = {} if merge_options(plan).on_change == "ignore" else changes.digests(plan)

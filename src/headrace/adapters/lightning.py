@@ -114,7 +114,7 @@ class InLightning(Base):
         if self._nothing_left:
             self._nothing_left = False
             return iter(())
-        batches: Any = super().__iter__()
+        batches: Iterator[Any] = super().__iter__()
         if isinstance(batches, FeedIterator) and hasattr(loops.fetcher, "prefetch_batches"):
             batches = self._fetched = Fetched(batches, loops.fetcher)
         return batches

@@ -178,7 +178,8 @@ def central_crop(image: Any, central_fraction: float) -> Any:
 class Sized(Protocol):
     """Images, wherever they are, as far as their sizes matter."""
 
-    shapes: NDArray[np.int64]
+    @property
+    def shapes(self) -> NDArray[np.int64]: ...
 
     def __len__(self) -> int: ...
 
