@@ -69,7 +69,7 @@ class Latencies:
 
 
 def _quantile(counts: dict[int, int], calls: float) -> float:
-    """The upper end of the bucket in which so many calls are reached."""
+    """Return the upper end of the bucket in which the number of calls reaches `calls`."""
     reached = 0
     for bucket in sorted(counts):
         reached += counts[bucket]
