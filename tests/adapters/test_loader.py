@@ -145,3 +145,14 @@ def test_an_order_that_each_process_would_draw_for_itself_is_refused():
         ds.to_torch(shard=(2, 0))
     finally:
         hr.set_random_seed(None)
+
+
+def test_an_epoch_that_a_trainer_names_is_not_added_to_those_that_workers_have_begun():
+    """Transformers' Trainer calls `set_epoch` before every pass; a worker adds the epochs that it has begun."""
+    feed = pairs().to_torch()
+    epochs = feed._dataset._epochs
+    feed._counters[:2] = 1
+    feed.set_epoch(1)
+    assert epochs.next == 0
+    feed.set_epoch(3)
+    assert epochs.next == 2

@@ -192,3 +192,39 @@ def test_lightning_and_a_loader_that_cannot_say_where_it_is(around, recwarn, tmp
     said = [w for w in recwarn if issubclass(w.category, PlainLoaderWarning)]
     assert len(said) == (around != "itself")
     assert all("trainer.fit(model, ds.to_torch())" in str(w.message) for w in said)
+
+
+def elements(*, known=True):
+    ds = D.range(10).shuffle(10, seed=1)
+    return ds if known else ds.filter(lambda x: x >= 0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_loader_that_skips_elements_goes_on_in_its_first_epoch(accelerator, known):
+    whole = [int(x) for x in elements()]
+    loader = accelerator.prepare(torch.utils.data.DataLoader(elements(known=known).to_torch(), batch_size=2))
+    assert [x for batch in accelerate.skip_first_batches(loader, 3) for x in batch.tolist()] == whole[6:]
+    small = accelerator.prepare(torch.utils.data.DataLoader(elements(known=known).to_torch(), batch_size=4))
+    assert values(accelerate.skip_first_batches(small, 3)) == []  # the third has two elements
+
+
+def test_more_skipped_elements_than_an_epoch_of_unknown_length_has_are_refused(accelerator):
+    """Transformers' Trainer counts all epochs as one then, and would train the first one again."""
+    loader = accelerator.prepare(torch.utils.data.DataLoader(elements(known=False).to_torch(), batch_size=2))
+    with pytest.raises(hr.StateError, match="more elements to resume than this epoch has"):
+        values(accelerate.skip_first_batches(loader, 7))
+
+
+def test_a_loader_that_reads_ahead_of_the_model_has_no_position(accelerator):
+    feed = elements().to_torch()
+    loader = accelerator.prepare(torch.utils.data.DataLoader(feed, batch_size=2))
+    start = feed.state_dict()
+    next(iter(loader))
+    with pytest.raises(hr.StateError, match=r"a batch ahead of the model.*accelerator\.prepare"):
+        feed.state_dict()
+    feed.load_state_dict(start)
+    assert feed.state_dict() == start
+    with pytest.raises(hr.StateError, match="a state was loaded, and the trainer skips 4 elements besides"):
+        values(accelerate.skip_first_batches(loader, 2))
+    assert len(values(feed)) == 10  # read by itself
+    feed.state_dict()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from headrace.errors import StateError
 
@@ -17,8 +20,45 @@ class PlainLoaderWarning(UserWarning):
     """A DataLoader in Lightning reads a feed: after a resume, batches come again or never."""
 
 
-def check_loader(*, shared: bool, prepared: bool) -> None:
-    """Look who begins a pass over a feed.
+@dataclass(frozen=True)
+class AccelerateLoader:
+    """A DataLoader of Accelerate (and so of Transformers' Trainer) that reads the elements of a feed."""
+
+    elements_to_skip: int
+    """How many elements of the epoch it reads and drops to resume."""
+    batch_size: int
+
+
+class Skipped(Iterator[Any]):
+    """A pass of unknown length whose first elements are dropped to resume: it must not end among them."""
+
+    def __init__(self, elements: Iterator[Any], loader: AccelerateLoader) -> None:
+        self._elements = elements
+        self._count = loader.elements_to_skip
+        self._batch_size = loader.batch_size
+
+    def __next__(self) -> Any:
+        try:
+            element = next(self._elements)
+        except StopIteration:
+            if self._count >= self._batch_size:  # the last batch of an epoch may be smaller
+                raise StateError(
+                    "the trainer skips more elements to resume than this epoch has: it takes all epochs for one, "
+                    f"because their length is unknown. {BATCHES_OF_THE_FEED}"
+                ) from None
+            raise
+        self._count -= 1
+        return element
+
+
+BATCHES_OF_THE_FEED = (
+    "Let the feed make the batches and save its own position: accelerator.prepare(ds.batch(n).to_torch()), and in "
+    "Transformers' Trainer ignore_data_skip=True; see docs/checkpoints.md"
+)
+
+
+def check_loader(*, shared: bool, prepared: bool) -> AccelerateLoader | None:
+    """Look who begins a pass over a feed; return the DataLoader if it is one of Accelerate.
 
     Args:
         shared: whether the feed reads the share of one process of several.
@@ -29,10 +69,10 @@ def check_loader(*, shared: bool, prepared: bool) -> None:
         StateError: if Accelerate skips batches of a feed, in an epoch that it does not know.
     """
     if not any(name in sys.modules for name in (*LIGHTNING, ACCELERATE)):
-        return
+        return None
     callers = _callers()
     if not any(name.startswith(PLAIN) for name in callers):
-        return
+        return None
     if ACCELERATE in callers:
         if prepared:
             raise StateError(
@@ -45,8 +85,10 @@ def check_loader(*, shared: bool, prepared: bool) -> None:
                 "Accelerate deals out batches to the processes, and this feed has done so already, so most would be "
                 "lost: give accelerator.prepare the feed itself, or make it with to_torch(shard=False)"
             )
+        if not any(name.startswith(STATEFUL) for name in callers):
+            return _accelerate_loader()
     if not any(name.startswith(LIGHTNING) for name in callers):  # a worker that was forked has its parent's frames
-        return
+        return None
     if any(name.startswith(STATEFUL) for name in callers):
         why = (
             "a StatefulDataLoader reads this feed, and Lightning restores it within an epoch only: after a resume from "
@@ -62,6 +104,20 @@ def check_loader(*, shared: bool, prepared: bool) -> None:
         PlainLoaderWarning,
         stacklevel=3,
     )
+    return None
+
+
+def _accelerate_loader() -> AccelerateLoader:
+    """Return the outermost loader of Accelerate whose pass has begun."""
+    frame: FrameType | None = sys._getframe(2)
+    skipped, size = 0, 1
+    while frame is not None:
+        loader = frame.f_locals.get("self")
+        if frame.f_globals.get("__name__") == ACCELERATE and hasattr(loader, "skip_batches"):
+            size = getattr(loader, "total_batch_size", None) or loader.batch_size or 1
+            skipped = max(skipped, loader.skip_batches)
+        frame = frame.f_back
+    return AccelerateLoader(skipped * size, size)
 
 
 def _callers() -> list[str]:

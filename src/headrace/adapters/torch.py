@@ -12,7 +12,7 @@ from headrace.adapters.accelerate import Prepared
 from headrace.adapters.feed import Feed, Target, worker_part
 from headrace.adapters.lightning import InLightning
 from headrace.adapters.on_device import ChannelsFirst, DeviceTensors
-from headrace.adapters.plain_loader import check_loader
+from headrace.adapters.plain_loader import BATCHES_OF_THE_FEED, AccelerateLoader, Skipped, check_loader
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.adapters.torch_feed import TorchFeed
 from headrace.core.frameworks import framework
@@ -224,6 +224,7 @@ def _feed_class() -> type[Any]:
             self._counted = counters.clone()  # passes of workers that are older than what this process knows
             self._loaded_in: int | None = None
             self._locked: Any = None
+            self._accelerate_loader: AccelerateLoader | None = None
 
         def _join_ranks(self) -> None:
             """Take the share of this rank, if torch.distributed was initialised after `to_torch`."""
@@ -263,7 +264,27 @@ def _feed_class() -> type[Any]:
         def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
             self._join_ranks()
             shared = self._part is not None and self._part[0] > 1
-            check_loader(shared=shared, prepared=self._prepared)
+            self._accelerate_loader = loader = check_loader(shared=shared, prepared=self._prepared)
+            if loader is not None and loader.elements_to_skip:
+                return self._skipping(loader)
+            return self._pass()
+
+        def _skipping(self, loader: AccelerateLoader) -> Iterator[Any]:
+            """Return a pass whose first elements a loader drops."""
+            if self._resume is not None:
+                raise StateError(
+                    f"a state was loaded, and the trainer skips {loader.elements_to_skip} "
+                    f"elements besides. {BATCHES_OF_THE_FEED}"
+                )
+            if self._node.cardinality.known:
+                return self._pass()
+            if get_worker_info() is not None:
+                raise StateError(
+                    f"the trainer skips elements of an epoch whose length is unknown. {BATCHES_OF_THE_FEED}"
+                )
+            return Skipped(self._pass(), loader)
+
+        def _pass(self) -> Iterator[Any]:
             if get_worker_info() is None:
                 self._counted = self._counters.clone()
             elif self._resume is not None and self._loaded_in != os.getpid():
@@ -271,14 +292,23 @@ def _feed_class() -> type[Any]:
             return super().__iter__()
 
         def _check_place_is_known(self) -> None:
+            if self._accelerate_loader is not None:
+                raise StateError(
+                    "a DataLoader of Accelerate or of Transformers' Trainer reads this feed a batch ahead of the "
+                    f"model, so the number that it was given is not known. {BATCHES_OF_THE_FEED}"
+                )
             if get_worker_info() is None and not self._counters.equal(self._counted):
                 raise StateError(f"workers of a DataLoader read this feed, and only they know how far: {THE_WAY}")
 
         def load_state_dict(self, state_dict: dict[str, Any]) -> None:
             self._join_ranks()
             super().load_state_dict(state_dict)
+            self._accelerate_loader = None
             self._loaded_in = os.getpid()
             self._counted = self._counters.clone()
+
+        def set_epoch(self, epoch: int) -> None:
+            super().set_epoch(epoch - int(self._counters.max()))  # workers count the epochs that they have begun
 
         def __reduce__(self) -> tuple[Any, ...]:
             pickled = _pickler().dumps((self._dataset, self._options, self._part))
