@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Column, values
 from headrace.columns.block import Block
+from headrace.core.extended import bits, is_extended
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
 from headrace.execute.stages.starvation import Meter
@@ -66,7 +67,11 @@ class Unlocked:
 
 def readable(array: NDArray[Any], path: str) -> Any:
     """Return a tensor over the memory of an array, to be read only."""
-    return over(array if array.flags.writeable else np.asarray(Unlocked(array)), path)
+    if array.flags.writeable:
+        return over(array, path)
+    if is_extended(array.dtype):
+        return over(np.asarray(Unlocked(bits(array))).view(array.dtype), path)
+    return over(np.asarray(Unlocked(array)), path)
 
 
 def own_tensor(array: NDArray[Any], path: str) -> Any:
@@ -77,6 +82,8 @@ def own_tensor(array: NDArray[Any], path: str) -> Any:
 def over(array: NDArray[Any], path: str) -> Any:
     """Return a tensor over the memory of an array, if torch supports it."""
     from_numpy = sys.modules["torch"].from_numpy
+    if is_extended(array.dtype) and (dtype := getattr(sys.modules["torch"], array.dtype.name, None)) is not None:
+        return from_numpy(bits(array)).view(dtype)
     try:
         return from_numpy(array)
     except (TypeError, ValueError) as error:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
+from headrace.core.extended import dtype_code, dtype_of, is_extended
 from headrace.core.ragged import address_of, as_bytes, join_values
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
@@ -22,6 +23,11 @@ Dense = NDArray[Any]
 
 NUMBERS = "biufcmMSU"
 """Kinds of dtypes whose values are their bytes."""
+
+
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """Return whether the values of a dtype are their bytes, so that they can be stored."""
+    return dtype.kind in NUMBERS or is_extended(dtype)
 
 
 class DenseKind(Kind):
@@ -74,9 +80,9 @@ class DenseKind(Kind):
             from headrace.columns.objects import boxes_to_arrow
 
             return boxes_to_arrow(column)
-        if column.dtype.kind not in NUMBERS:
+        if not is_number(column.dtype):
             raise StorageError(f"values of dtype {column.dtype} cannot be stored; map them to plain numbers or text")
-        notes = {"kind": self.name, "dtype": column.dtype.str, "shape": list(column.shape[1:])}
+        notes = {"kind": self.name, "dtype": dtype_code(column.dtype), "shape": list(column.shape[1:])}
         return (pa.nulls(len(column)) if 0 in column.shape[1:] else arrow_of(column)), notes
 
     def from_arrow(self, array: pa.Array, notes: Notes) -> Dense:
@@ -235,8 +241,8 @@ def locked(array: Dense) -> Dense:
 
 def number_dtype(notes: Notes) -> np.dtype[Any]:
     """Return the dtype in notes, if values can be stored under it."""
-    dtype = np.dtype(notes["dtype"])
-    if dtype.kind not in NUMBERS or not dtype.itemsize:
+    dtype = dtype_of(notes["dtype"])
+    if not is_number(dtype) or not dtype.itemsize:
         raise ValueError(f"values of dtype {dtype}")
     return dtype
 
@@ -257,7 +263,12 @@ def arrow_of(values: Dense) -> pa.Array:
 
     flat = np.ascontiguousarray(values).reshape(-1)
     size = int(np.prod(values.shape[1:]))
-    if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8 or not values.dtype.isnative:
+    if (
+        values.dtype.kind not in "iuf"
+        or values.dtype.itemsize > 8
+        or not values.dtype.isnative
+        or is_extended(values.dtype)
+    ):
         width = values.dtype.itemsize * size
         return pa.Array.from_buffers(pa.binary(width), len(values), [None, pa.py_buffer(flat.view(np.uint8))])
     numbers = pa.array(flat)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns.dense import NUMBERS, locked
+from headrace.columns.dense import is_number, locked
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_of, register_kind
 from headrace.columns.ragged import group_rows
+from headrace.core.extended import dtype_code, dtype_of
 from headrace.core.ragged import Ragged
 from headrace.errors import StorageError
 from headrace.plan import mismatch
@@ -131,9 +132,9 @@ def pack_value(value: Any) -> bytes:
     if isinstance(value, np.ndarray) and value.dtype == object:
         return b"o" + _join([json.dumps(value.shape).encode(), *(pack_value(v) for v in value.reshape(-1))])
     if isinstance(value, np.ndarray | np.generic):
-        if value.dtype.kind not in NUMBERS:
+        if not is_number(value.dtype):
             raise StorageError(f"values of dtype {value.dtype} cannot be stored; map them to plain numbers or text")
-        head = json.dumps([value.dtype.str, list(value.shape)]).encode()
+        head = json.dumps([dtype_code(value.dtype), list(value.shape)]).encode()
         return (b"a" if isinstance(value, np.ndarray) else b"g") + _join([head, value.tobytes()])
     raise StorageError(f"a {type(value).__name__} cannot be stored; map it to arrays, numbers, str or bytes first")
 
@@ -163,8 +164,8 @@ def _array(data: bytes) -> NDArray[Any]:
     """Load an array; its declared size is accepted if there are as many bytes."""
     head, content = _split(data)
     name, shape = json.loads(head.decode())
-    dtype = np.dtype(name)
-    if dtype.kind not in NUMBERS or not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+    dtype = dtype_of(name)
+    if not is_number(dtype) or not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
         raise ValueError(f"an array of {dtype} and shape {shape}")
     if math.prod(shape) * dtype.itemsize != len(content):
         raise ValueError(f"{len(content)} bytes for an array of {dtype} and shape {shape}")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.columns.dense import array_of, arrow_of, locked, number_dtype
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
+from headrace.core.extended import dtype_code
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec
 
@@ -121,7 +122,7 @@ class VariedKind(Kind):
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(column.sizes)])
         values = pa.LargeListArray.from_arrays(pa.array(offsets), arrow_of(column.packed()))
         made = pa.StructArray.from_arrays([values, arrow_of(column.shapes)], ["values", "shape"])
-        return made, {"kind": self.name, "dtype": column.dtype.str}
+        return made, {"kind": self.name, "dtype": dtype_code(column.dtype)}
 
     def from_arrow(self, array: pa.Array, notes: Notes) -> Varied:
         values, shapes = array.flatten()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from headrace.core.extended import dtype_of
 from headrace.core.ragged import Ragged
 
+CPU_DEVICES = (1, 3)
+"""DLPack's numbers of devices whose memory NumPy can read: the CPU, and page-locked memory of CUDA."""
 FRAMEWORKS = {
     "tensorflow": "TensorFlow",
     "keras": "Keras",
@@ -36,13 +40,29 @@ def as_array(value: Any) -> Any:
         if hasattr(value, "numpy"):
             return value.numpy()
     if root == "torch" and hasattr(value, "detach"):
-        return value.detach().cpu().numpy()
-    return np.asarray(value)
+        return _of_torch(value.detach().cpu())
+    return np.asarray(value) if hasattr(value, "__array__") or not _is_dlpack(value) else np.from_dlpack(value)
+
+
+def _of_torch(tensor: Any) -> Any:
+    """Return the memory of a tensor as an array; bfloat16 and float8 as dtypes of ml_dtypes."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name != "bfloat16" and not name.startswith("float8"):
+        return tensor.numpy()
+    torch = sys.modules["torch"]
+    return tensor.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy().view(dtype_of(name))
 
 
 def is_tensor(value: Any) -> bool:
     """Return whether it is a tensor of any kind, or another array in disguise."""
-    return hasattr(value, "__array__") or type(value).__module__.partition(".")[0] == "tensorflow"
+    return hasattr(value, "__array__") or type(value).__module__.partition(".")[0] == "tensorflow" or _is_dlpack(value)
+
+
+def _is_dlpack(value: Any) -> bool:
+    """Return whether it is an array in the memory of the CPU that other libraries read through DLPack."""
+    if isinstance(value, type) or not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
+        return False
+    return int(value.__dlpack_device__()[0]) in CPU_DEVICES
 
 
 def framework_called(fn: Callable[..., Any]) -> str | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from headrace.core.extended import dtype_code, dtype_of
 from headrace.errors import NONSENSE, StorageError
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.plan.structure import LEAF, NONE, Structure, in_order, record_fields
@@ -153,7 +152,7 @@ def plain_spec(spec: Spec) -> Any:
         return None
     if any(isinstance(s, DatasetSpec) for s in spec.leaves):
         raise StorageError(f"datasets inside of elements cannot be stored: {spec}; flat_map or batch them first")
-    leaves = [[s.shape, None if s.dtype is None else s.dtype.str] for s in spec.leaves]
+    leaves = [[s.shape, None if s.dtype is None else dtype_code(s.dtype)] for s in spec.leaves]
     return [plain_structure(spec.structure), leaves]
 
 
@@ -163,7 +162,7 @@ def stored_spec(plain: Any, types: Types) -> Spec:
         return Spec.UNKNOWN
     try:
         structure, order = structure_of(plain[0], types)
-        leaves = [TensorSpec(shape, None if d is None else np.dtype(d)) for shape, d in plain[1]]
+        leaves = [TensorSpec(shape, None if d is None else dtype_of(d)) for shape, d in plain[1]]
         if len(leaves) != structure.leaves:
             raise ValueError(f"{len(leaves)} specs for {structure.leaves} components")
     except NONSENSE as error:

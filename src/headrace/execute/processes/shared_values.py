@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns.block import Block
 from headrace.columns.dense import copy_with_help, room_for
+from headrace.core.extended import is_extended
 from headrace.plan.bound import Portable, original_of
 from headrace.plan.structure import Structure
 
@@ -126,7 +127,7 @@ def take_apart(parts: list[Any]) -> PackedValues:
     plan: list[Any] = []
 
     def noted(column: Any) -> Any:
-        if type(column) is np.ndarray and column.dtype.kind in "biufcmM":
+        if type(column) is np.ndarray and column.dtype.kind in "biufcmM" and not is_extended(column.dtype):
             arrays.append(column)
             return len(arrays) - 1, column.dtype.str, column.shape
         rest.append(_compact(column) if hasattr(column, "buffers") else column)

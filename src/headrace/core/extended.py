@@ -1,0 +1,48 @@
+"""Dtypes that NumPy itself lacks and ml_dtypes adds: bfloat16, the float8 formats, small integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+REGISTERED = 2
+"""`dtype.isbuiltin` of dtypes that a library has registered."""
+
+
+def is_extended(dtype: np.dtype[Any]) -> bool:
+    """Return whether a dtype is one of ml_dtypes, which NumPy's codes cannot name.
+
+    >>> is_extended(np.dtype(np.float32))
+    False
+    """
+    return dtype.isbuiltin == REGISTERED
+
+
+def dtype_code(dtype: np.dtype[Any]) -> str:
+    """Return the text that `dtype_of` reads: NumPy's own code, or the name of an extended dtype."""
+    return dtype.name if is_extended(dtype) else dtype.str
+
+
+def dtype_of(code: Any) -> np.dtype[Any]:
+    """Return the dtype of a code.
+
+    Raises:
+        TypeError: if there is none.
+    """
+    try:
+        return np.dtype(code)
+    except TypeError:
+        try:
+            import ml_dtypes
+
+            return np.dtype(getattr(ml_dtypes, code))
+        except ImportError:
+            raise TypeError(f"dtype {code} is of ml_dtypes: pip install ml_dtypes") from None
+        except (AttributeError, TypeError):
+            raise TypeError(f"data type {code!r} not understood") from None
+
+
+def bits(array: Any) -> Any:
+    """Return an array over the same memory whose elements are unsigned integers."""
+    return array.view(np.dtype(f"u{array.dtype.itemsize}"))
