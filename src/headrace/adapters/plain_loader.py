@@ -112,7 +112,7 @@ def _accelerate_loader() -> AccelerateLoader:
     frame: FrameType | None = sys._getframe(2)
     skipped, size = 0, 1
     while frame is not None:
-        loader = frame.f_locals.get("self")
+        loader: Any = frame.f_locals.get("self")
         if frame.f_globals.get("__name__") == ACCELERATE and hasattr(loader, "skip_batches"):
             size = getattr(loader, "total_batch_size", None) or loader.batch_size or 1
             skipped = max(skipped, loader.skip_batches)

@@ -31,16 +31,17 @@ def dtype_of(code: Any) -> np.dtype[Any]:
         TypeError: if there is none.
     """
     try:
-        return np.dtype(code)
+        found: np.dtype[Any] = np.dtype(code)
     except TypeError:
         try:
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, code))
+            found = np.dtype(getattr(ml_dtypes, code))
         except ImportError:
             raise TypeError(f"dtype {code} is of ml_dtypes: pip install ml_dtypes") from None
         except (AttributeError, TypeError):
             raise TypeError(f"data type {code!r} not understood") from None
+    return found
 
 
 def bits(array: Any) -> Any:
