@@ -177,8 +177,8 @@ def signalled_pass(it, chance, gap, limit=LIMIT):
     got = []
     try:
         while len(got) < limit:
-            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0, gap))
-            try:
+            try:  # the timer of the call before may still go off
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0, gap))
                 outcome = one_outcome(it)
             except KeyboardInterrupt:
                 continue

@@ -8,6 +8,8 @@ import pytest
 from tests.chaos.interrupts import Interruption
 from tests.leaks import Held
 
+from headrace.adapters.buffers import Buffer
+from headrace.core.closer import Closer
 from headrace.core.owned_file import Descriptor, DescriptorFile, OwnedFile
 from headrace.formats.shared.files import LocalFile
 from headrace.storage.files import await_writer, lock_directory, named_file, settle, whole_file
@@ -97,3 +99,8 @@ def test_a_descriptor_is_closed_once(tmp_path):
         descriptor.close()
         del descriptor
         other.write(b"x")
+
+
+@pytest.mark.parametrize("kind", [Closer, Descriptor, LocalFile, Buffer])
+def test_what_an_interrupt_left_unmade_goes_without_a_word(kind):
+    kind.__del__(kind.__new__(kind))

@@ -98,7 +98,7 @@ class Buffer:
         self.lent = []
 
     def __del__(self) -> None:
-        if self.lent:
+        if getattr(self, "lent", None):  # an interrupt may have come before it was made
             self.wait()
 
     def send(self, parts: Sequence[BufferPart], device: Any) -> tuple[list[Any], list[Any]]:

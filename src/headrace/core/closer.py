@@ -33,8 +33,9 @@ class Closer:
         _open.discard(self)
 
     def __del__(self) -> None:
-        close, self._close = self._close, None
+        close = getattr(self, "_close", None)  # an interrupt may have come before there was one
         if close is not None:
+            self._close = None
             close()
 
 
