@@ -65,6 +65,7 @@ CHANGES = {
     "resize (antialias)": lambda image: i.resize(image, (24, 31), antialias=True),
     "resize (other methods)": lambda image: i.resize(image, (24, 31), method="bicubic"),
     "resize (area)": lambda image: i.resize(image, (24, 31), method="area"),
+    "resize (bytes)": lambda image: i.resize(image, (24, 31), dtype=np.uint8),
     "resize (nearest)": lambda image: i.resize(image, (24, 31), method="nearest"),
     "resize_with_pad": lambda image: i.resize_with_pad(image, 30, 44),
     "rgb_to_grayscale": i.rgb_to_grayscale,
@@ -80,6 +81,7 @@ CHANGES = {
 DRAWN = {
     "random_crop": lambda image, rng: i.random_crop(image, (20, 24), rng),
     "random_resized_crop": lambda image, rng: i.random_resized_crop(image, (20, 24), rng),
+    "random_resized_crop (bytes)": lambda image, rng: i.random_resized_crop(image, (20, 24), rng, dtype=np.uint8),
     "random_flip_left_right": i.random_flip_left_right,
     "random_flip_up_down": i.random_flip_up_down,
     "random_brightness": lambda image, rng: i.random_brightness(image, 0.3, rng),

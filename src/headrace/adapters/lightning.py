@@ -117,7 +117,7 @@ class InLightning(Base):
         batches: Iterator[Any] = super().__iter__()
         if isinstance(batches, FeedIterator) and hasattr(loops.fetcher, "prefetch_batches"):
             batches = self._fetched = Fetched(batches, loops.fetcher)
-        return batches  # type: ignore[no-any-return]
+        return batches
 
     def _continue_epochs(self, loops: Running) -> None:
         """Go on with the next epoch after a checkpoint whose states Lightning does not load, because one had ended."""

@@ -179,7 +179,9 @@ class Sized(Protocol):
     """Images, wherever they are, as far as their sizes matter."""
 
     @property
-    def shapes(self) -> NDArray[np.int64]: ...
+    def shapes(self) -> NDArray[np.int64]:
+        """Height, width and channels of each image."""
+        ...
 
     def __len__(self) -> int: ...
 

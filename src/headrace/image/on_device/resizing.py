@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.device.arithmetic import cast
+from headrace.device.columns import numpy_dtype_of
 from headrace.device.pixels import Numbers, Pixels, packed
 from headrace.image import random, resize
 from headrace.image.on_device.form import image_form
@@ -16,6 +18,17 @@ from headrace.image.resample import taps
 
 MAX_TAPS = 4096
 """How many pixels may go into one, at most: each is read by itself."""
+
+
+def _to_dtype(machine: Any, made: Any, method: str, dtype: Any) -> Any:
+    """Return resized images in the dtype that was asked for: floats are rounded half to even, and 0 to 255."""
+    own = numpy_dtype_of(made)
+    wanted = resize.resized_dtype(dtype, method, own)
+    if wanted == own:
+        return made
+    if wanted == np.uint8:
+        made = machine.torch.nan_to_num(machine.torch.round(made).clamp(0, 255))
+    return cast(machine, made, wanted)
 
 
 def resized(machine: Any, pixels: Pixels, height: int, width: int, method: str, antialias: bool) -> Any:
@@ -98,17 +111,29 @@ def _refuse_ratio(preserve_aspect_ratio: Any, **_: Any) -> str | None:
 
 
 @image_form(resize.resize, check=_refuse_ratio)
-def _resize(machine: Any, pixels: Pixels, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool) -> Any:
+def _resize(
+    machine: Any, pixels: Pixels, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+) -> Any:
     del preserve_aspect_ratio
-    return resized(machine, pixels, *resize.two_sizes(size), method, antialias)
+    made = resized(machine, pixels, *resize.two_sizes(size), method, antialias)
+    return _to_dtype(machine, made, method, dtype)
 
 
 @image_form(random.resized_crop_by_draws, each=("draws",))
 def _resized_crop(
-    machine: Any, pixels: Pixels, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool
+    machine: Any,
+    pixels: Pixels,
+    size: Any,
+    draws: Any,
+    scale: Any,
+    ratio: Any,
+    method: str,
+    antialias: bool,
+    dtype: Any,
 ) -> Any:
     cuts = random.drawn_windows(pixels, each_row(draws, len(pixels)), scale, ratio)
-    return resized(machine, pixels.cropped(*cuts[:, :4].T), *resize.two_sizes(size), method, antialias)
+    made = resized(machine, pixels.cropped(*cuts[:, :4].T), *resize.two_sizes(size), method, antialias)
+    return _to_dtype(machine, made, method, dtype)
 
 
 @image_form(resize.resize_with_pad)
