@@ -66,7 +66,7 @@ def feed(length):
 
 def fit(data, ends, checkpoint=None, callbacks=()):
     module = Module()
-    trainer = pl.Trainer(callbacks=list(callbacks), **QUIET, **ends)
+    trainer = pl.Trainer(callbacks=list(callbacks), enable_checkpointing=bool(callbacks), **QUIET, **ends)
     trainer.fit(module, data, feed("known"), ckpt_path=checkpoint, weights_only=False if checkpoint else None)
     return module.seen, trainer
 
