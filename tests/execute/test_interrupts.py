@@ -164,8 +164,8 @@ def test_an_interrupt_while_seeds_are_keyed_does_not_change_later_seeds():
     counting = Interruption(module="core/keys.py")
     with counting:
         list(ds)
-    assert counting.lines > 20
-    for at in range(counting.lines):
+    assert counting.moments > 20
+    for at in range(counting.moments):
         interruption = Interruption(at, "core/keys.py")
         with suppress(KeyboardInterrupt), interruption:
             list(ds)
