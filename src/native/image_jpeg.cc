@@ -169,6 +169,8 @@ const uint8_t* JpegRows::row(int64_t y) {
 bool JpegRows::finish() {
   State& s = *state_;
   return s.safely([&] {
+    // Rows that share their colors are decoded together: the library miscounts if it skips from between them.
+    while (s.info.next_row < s.info.row_count && s.info.next_row % unsigned(s.info.mcu_rows) != 0) s.read_one();
     // Not the last rows: the library would not look at them. With an even number left, halved colors stay in step.
     const int64_t kept = 2 * s.info.mcu_rows * libjpeg::kBlockSize;
     s.skip((int64_t(s.info.row_count) - s.info.next_row - kept) / kept * kept);

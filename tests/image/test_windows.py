@@ -125,6 +125,22 @@ def test_a_chain_is_one_call(name, monkeypatch):
     assert sum(rows) == 80
 
 
+@pytest.mark.parametrize("sampling", ["444", "422", "420", "440", "411", "grey"])
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_window_may_end_at_any_row(sampling, fast):
+    """The rest of the file is read from there, and no image has to be decoded again."""
+    if not decodes_windows():
+        pytest.skip("no libjpeg-turbo is installed that can be loaded")
+    data = np.frombuffer(encoded(208, 40, sampling), np.uint8)
+    windows = np.array([[0, 3, height, 9, 0] for height in range(1, 209)])
+    count, sizes = len(windows), 27 * windows[:, 2]
+    values, offsets = np.tile(data, count), np.arange(count + 1) * len(data)
+    shapes, made = np.tile([208, 40, 3], (count, 1)), np.zeros(count, np.bool_)
+    out = np.zeros(sizes.sum(), np.uint8)
+    _native.decode_jpegs(values, offsets, shapes, windows, fast, fast, np.cumsum(sizes) - sizes, out, made)
+    assert made.all()
+
+
 @pytest.mark.parametrize("cut", [0.5, 0.9])
 def test_damage_outside_of_the_window_is_an_error(cut, library):
     data = encoded(120, 90)
