@@ -72,6 +72,9 @@ def make_files(folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    for count in (40, 200):
+        wide = {f"f{i}": random.integers(0, 99, 2_000_000 // count) for i in range(count)}
+        pq.write_table(pa.table(wide), folder / f"wide-{count}.parquet", row_group_size=4_000)
     table = {"x": np.arange(200_000), "y": random.random(200_000), "s": [f"text {i}" for i in range(200_000)]}
     pq.write_table(pa.table(table), folder / "rows.parquet", row_group_size=20_000)
 
@@ -215,6 +218,16 @@ def _(folder: Path) -> Any:
 @line("Parquet, batched")
 def _(folder: Path) -> Any:
     return _hr().ParquetDataset(str(folder / "rows.parquet")).batch(256)
+
+
+@line("Parquet, 40 columns, batched")
+def _(folder: Path) -> Any:
+    return _hr().ParquetDataset(str(folder / "wide-40.parquet")).batch(1024)
+
+
+@line("Parquet, 200 columns, batched")
+def _(folder: Path) -> Any:
+    return _hr().ParquetDataset(str(folder / "wide-200.parquet")).batch(1024)
 
 
 @line("cache, shuffled")

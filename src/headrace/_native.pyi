@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from numpy import bool_, float32, float64, int32, int64, uint8, uint16, uint64
@@ -346,6 +346,7 @@ def copy_rows(
     indices: NDArray[int64] | None = None,
     places: NDArray[int64] | None = None,
 ) -> None: ...
+def join_arrays(groups: Sequence[Sequence[Any]], limit: int) -> list[NDArray[Any] | None]: ...
 
 __all__: list[Any]
 

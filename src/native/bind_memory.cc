@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 #include <numpy/arrayobject.h>
 
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -111,6 +112,75 @@ void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices,
                          item, places ? places->data() : nullptr, into);
 }
 
+// Whether `join_arrays` can join these. All have one dtype, of which NumPy makes no other when it joins arrays.
+bool joinable(const nb::tuple& arrays) {
+  PyArrayObject* first = nullptr;
+  for (nb::handle each : arrays) {
+    if (!PyArray_CheckExact(each.ptr())) return false;
+    PyArrayObject* array = reinterpret_cast<PyArrayObject*>(each.ptr());
+    if (!PyArray_NDIM(array) || !PyArray_IS_C_CONTIGUOUS(array)) return false;
+    if (!first) {
+      first = array;
+      PyArray_Descr* dtype = PyArray_DESCR(array);
+      const bool plain = PyDataType_ISLEGACY(dtype) && PyArray_ISNBO(dtype->byteorder);
+      if (!plain || PyDataType_REFCHK(dtype) || PyDataType_HASFIELDS(dtype) || PyDataType_METADATA(dtype)) return false;
+    }
+    if (PyArray_DESCR(array) != PyArray_DESCR(first) || PyArray_NDIM(array) != PyArray_NDIM(first)) return false;
+    for (int i = 1; i < PyArray_NDIM(first); ++i) {
+      if (PyArray_DIM(array, i) != PyArray_DIM(first, i)) return false;
+    }
+  }
+  return first != nullptr;
+}
+
+// Each group of arrays as one, or None for a group that is not joinable, is empty, or has `limit` bytes and more. All
+// bytes are copied at once: to release the GIL for each column of a wide table takes longer than to copy the columns.
+nb::list join_arrays(nb::sequence groups, size_t limit) {
+  struct Part {
+    const void* from;
+    void* to;
+    size_t bytes;
+  };
+  std::vector<Part> parts;
+  std::vector<nb::tuple> held;  // the arrays, while the GIL is released
+  size_t total = 0;
+  nb::list made;
+  for (nb::handle each : groups) {
+    const nb::tuple& group = held.emplace_back(each);
+    size_t bytes = 0;
+    npy_intp rows = 0;
+    if (joinable(group)) {
+      for (nb::handle array : group) {
+        bytes += size_t(PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(array.ptr())));
+        rows += PyArray_DIM(reinterpret_cast<PyArrayObject*>(array.ptr()), 0);
+      }
+    }
+    if (!bytes || bytes >= limit) {
+      made.append(nb::none());
+      continue;
+    }
+    nb::handle front = group[0];
+    PyArrayObject* first = reinterpret_cast<PyArrayObject*>(front.ptr());
+    std::vector<npy_intp> shape(PyArray_DIMS(first), PyArray_DIMS(first) + PyArray_NDIM(first));
+    shape[0] = rows;
+    Py_INCREF(PyArray_DESCR(first));
+    PyObject* joined = PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(first), PyArray_NDIM(first), shape.data(),
+                                            nullptr, nullptr, 0, nullptr);
+    if (!joined) throw nb::python_error();
+    made.append(nb::steal(joined));
+    uint8_t* to = static_cast<uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(joined)));
+    for (nb::handle array : group) {
+      PyArrayObject* from = reinterpret_cast<PyArrayObject*>(array.ptr());
+      parts.push_back({PyArray_DATA(from), to, size_t(PyArray_NBYTES(from))});
+      to += parts.back().bytes;
+    }
+    total += bytes;
+  }
+  const ReleasedFor released(total);
+  for (const Part& part : parts) std::memcpy(part.to, part.from, part.bytes);
+  return made;
+}
+
 // Append up to `want` values of an iterator to a list, arrays as copies, because their producer may reuse them. False
 // at the end of the iterator; the values before an exception are in the list.
 bool fetch_values(nb::object iterator, nb::list values, int64_t want) {
@@ -144,6 +214,7 @@ void bind_memory(nb::module_& m) {
   m.def("set_team", &headrace::set_team, "threads"_a);
   m.def("gather", &gather, "rows"_a, "indices"_a, "out"_a.noconvert(), Released());
   m.def("copy_rows", &copy_rows, "rows"_a, "out"_a, "indices"_a.none() = nb::none(), "places"_a.none() = nb::none());
+  m.def("join_arrays", &join_arrays, "groups"_a, "limit"_a);
   m.def("keep_heap", &headrace::keep_heap, Released());
   m.def("release_memory", &headrace::release_memory, Released());
 }

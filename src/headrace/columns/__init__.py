@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.columns.dense import copy_in_order, stack_rows, take_rows
+from headrace import _native
+from headrace.columns.dense import MIN_THREADED_COPY_BYTES, copy_in_order, stack_rows, take_rows
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.objects import boxes
 from headrace.columns.ragged import group_rows
@@ -38,6 +39,7 @@ __all__ = [
     "group_rows",
     "in_plain_kinds",
     "join",
+    "join_all",
     "kind_named",
     "kind_of",
     "owned",
@@ -83,6 +85,16 @@ def join(columns: Sequence[Column]) -> Column:
     """Return columns one after another, of whichever kind holds them all."""
     made = _by_kind(columns, lambda kind, alike: kind.join(alike))
     return [row for column in columns for row in values(column)] if made is None else made
+
+
+def join_all(groups: Sequence[Sequence[Column]]) -> list[Column]:
+    """Return each group of columns as one, as `join` does.
+
+    Small arrays are copied by one call: a thread that gives up the GIL for every column of a wide table waits for it
+    again as often.
+    """
+    joined = _native.join_arrays(groups, MIN_THREADED_COPY_BYTES)
+    return [join(group) if made is None else made for made, group in zip(joined, groups, strict=True)]
 
 
 def pick(columns: Sequence[Column], order: Indices) -> Column:

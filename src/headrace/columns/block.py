@@ -19,7 +19,7 @@ from headrace.columns import (
     column_bytes,
     column_of,
     copy_in_order,
-    join,
+    join_all,
     kind_of,
     pick,
     take,
@@ -329,7 +329,7 @@ def concat(blocks: Sequence[Block]) -> Block:
     differ = structures_differ(blocks)
     if differ:
         raise SpecError(differ)
-    columns = [join(cs) for cs in zip(*(b.columns for b in blocks), strict=True)]
+    columns = join_all(list(zip(*(b.columns for b in blocks), strict=True)))
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
     made = Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
     made._nbytes = sum(b._nbytes for b in blocks) if min(b._nbytes for b in blocks) >= 0 else -1

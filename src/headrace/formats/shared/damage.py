@@ -19,11 +19,18 @@ def check_layout(array: pa.Array) -> None:
 
     Only the part between the array's own bounds is checked, so that halves of it locate the bad row.
     """
+    _check_offset(array)
     array.validate()  # that there are buffers, and that they are long enough
     _check_inside(array)
 
 
+def _check_offset(array: pa.Array) -> None:
+    if array.offset < 0:  # Arrow checks only that the array does not end behind its buffers
+        raise ValueError(f"it begins {-array.offset} rows before its values")
+
+
 def _check_inside(array: pa.Array) -> None:
+    _check_offset(array)
     kind, known = array.type, ids()
     if kind.id in known.plain or kind.id == known.sized_bytes:
         return

@@ -62,6 +62,10 @@ class Choice:
         """What stands for a missing value, column by column."""
         return dict(self.nulls)
 
+    def changes(self, name: str) -> bool:
+        """Return whether the values of a column are cast or filled."""
+        return name in self.targets or name in self.fillers
+
     def numbers(self, schema: pa.Schema) -> list[int]:
         """Return the indices of the columns to read. Raise if two of them have the same name."""
         names = schema.names

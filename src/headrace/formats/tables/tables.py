@@ -91,6 +91,10 @@ def table_columns(
     made: dict[Path, Column] = dict(ready or {})
     for name, column in zip(table.schema.names, table.columns, strict=True):
         array = _whole(column)
+        numbers = None if choice.changes(name) else arrow.numbers_of(array)
+        if numbers is not None:
+            made[(name,)] = numbers
+            continue
         try:
             check_layout(array)
         except ValueError as error:
@@ -103,9 +107,9 @@ def table_columns(
 
 
 def _is_ready(name: str, array: pa.Array, choice: Choice) -> bool:
-    """Return whether NumPy can use the column as it is: most are, and a wide table has many."""
+    """Return whether NumPy can use the column as it is."""
     number, known = array.type.id, arrow.ids()
-    if number not in known.plain or name in choice.targets or name in choice.fillers:
+    if number not in known.plain or choice.changes(name):
         return False
     return number in known.with_nan or not array.null_count
 
