@@ -51,33 +51,42 @@ headrace::CsvLayout csv_layout(nb::list columns, nb::list slots, bool exact, nb:
   return layout;
 }
 
-nb::object csv_column(const Buffer& buffer, const headrace::CsvLayout& layout, size_t column, const CsvDefault& fallback,
-                      const headrace::CsvRecords& records, std::vector<headrace::CsvProblem>& problems) {
+// The values of one column: of its kind's type, or text with offsets.
+struct CsvValues {
+  headrace::Growing<int32_t> int32;
+  headrace::Growing<int64_t> int64;  // the offsets of text, too
+  headrace::Growing<float> float32;
+  headrace::Growing<double> float64;
+  headrace::Growing<uint8_t> text;
+};
+
+void convert_column(const Buffer& buffer, const headrace::CsvLayout& layout, size_t column, const CsvDefault& fallback,
+                    const headrace::CsvRecords& records, std::vector<headrace::CsvProblem>& problems, CsvValues& out) {
   const size_t rows = records.good.size();
-  const auto numbers = [&](auto value) -> nb::object {
-    headrace::Growing<decltype(value)> out;
-    {
-      nb::gil_scoped_release released;
-      headrace::csv_convert(buffer.data(), layout, column, fallback.number, records, problems, out.extend(rows));
-    }
-    return numpy(out);
+  const auto numbers = [&](auto& values) {
+    headrace::csv_convert(buffer.data(), layout, column, fallback.number, records, problems, values.extend(rows));
   };
   switch (layout.kinds[column]) {
-    case headrace::CsvKind::kInt32: return numbers(int32_t());
-    case headrace::CsvKind::kInt64: return numbers(int64_t());
-    case headrace::CsvKind::kFloat32: return numbers(float());
-    case headrace::CsvKind::kFloat64: return numbers(double());
+    case headrace::CsvKind::kInt32: return numbers(out.int32);
+    case headrace::CsvKind::kInt64: return numbers(out.int64);
+    case headrace::CsvKind::kFloat32: return numbers(out.float32);
+    case headrace::CsvKind::kFloat64: return numbers(out.float64);
     case headrace::CsvKind::kText: break;
   }
-  headrace::Growing<uint8_t> values;
-  headrace::Growing<int64_t> offsets;
-  {
-    nb::gil_scoped_release released;
-    values.extend(headrace::csv_text_bytes(layout, column, fallback.text, records));
-    values.shrink(headrace::csv_text(buffer.data(), layout, column, fallback.text, records, problems,
-                                     offsets.extend(rows + 1), values.data()));
+  out.text.extend(headrace::csv_text_bytes(layout, column, fallback.text, records));
+  out.text.shrink(headrace::csv_text(buffer.data(), layout, column, fallback.text, records, problems,
+                                     out.int64.extend(rows + 1), out.text.data()));
+}
+
+nb::object csv_column(headrace::CsvKind kind, CsvValues& values) {
+  switch (kind) {
+    case headrace::CsvKind::kInt32: return numpy(values.int32);
+    case headrace::CsvKind::kInt64: return numpy(values.int64);
+    case headrace::CsvKind::kFloat32: return numpy(values.float32);
+    case headrace::CsvKind::kFloat64: return numpy(values.float64);
+    case headrace::CsvKind::kText: break;
   }
-  return nb::make_tuple(numpy(values), numpy(offsets));
+  return nb::make_tuple(numpy(values.text), numpy(values.int64));
 }
 
 // CSV records as columns (arrays, or values and offsets), the offset of each record, and errors: row, error and field,
@@ -89,14 +98,19 @@ nb::tuple parse_csv(nb::handle source, nb::list columns, nb::list slots, bool ex
   std::vector<CsvDefault> defaults;
   const headrace::CsvLayout layout = csv_layout(columns, slots, exact, delimiter, quote, na, defaults);
   headrace::CsvRecords records;
+  std::vector<headrace::CsvProblem> problems;
+  std::vector<CsvValues> columns_of_values(layout.columns);
   {
-    nb::gil_scoped_release released;
+    nb::gil_scoped_release released;  // once for all columns: threads that release it for each wait for each other
     headrace::csv_split(buffer.data(), buffer.size(), 0, max_rows, final, layout, records);
+    problems = records.problems;
+    for (size_t column = 0; column < layout.columns; ++column) {
+      convert_column(buffer, layout, column, defaults[column], records, problems, columns_of_values[column]);
+    }
   }
   nb::list made;
-  std::vector<headrace::CsvProblem> problems = records.problems;
   for (size_t column = 0; column < layout.columns; ++column) {
-    made.append(csv_column(buffer, layout, column, defaults[column], records, problems));
+    made.append(csv_column(layout.kinds[column], columns_of_values[column]));
   }
   headrace::Growing<int64_t> starts, wrong;
   starts.append(records.starts.data(), records.starts.size());
@@ -106,11 +120,19 @@ nb::tuple parse_csv(nb::handle source, nb::list columns, nb::list slots, bool ex
   return nb::make_tuple(made, numpy(starts), numpy(wrong));
 }
 
+// How many line ends there are: LF, CR, or CR LF.
+int64_t count_line_ends(nb::handle source) {
+  const Buffer buffer(source);
+  const ReleasedFor released(buffer.size());
+  return headrace::count_line_ends(buffer.data(), buffer.size());
+}
+
 }  // namespace
 
 void bind_csv(nb::module_& m) {
   m.def("parse_csv", &parse_csv, "buffer"_a, "columns"_a, "slots"_a, "exact"_a, "delimiter"_a, "quote"_a, "na"_a,
         "max_rows"_a, "final"_a);
+  m.def("count_line_ends", &count_line_ends, "buffer"_a);
 }
 
 }  // namespace headrace::python

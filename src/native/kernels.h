@@ -297,6 +297,9 @@ union CsvNumber {
 void csv_split(const uint8_t* data, size_t size, size_t start, int64_t max_rows, bool final, const CsvLayout& layout,
                CsvRecords& out);
 
+// How many line ends there are: LF, CR, or CR LF.
+int64_t count_line_ends(const uint8_t* data, size_t size);
+
 // A column of numbers; the fallback replaces empty or invalid fields.
 void csv_convert(const uint8_t* data, const CsvLayout& layout, size_t column, CsvNumber fallback, const CsvRecords& records,
                  std::vector<CsvProblem>& problems, void* out);

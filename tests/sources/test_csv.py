@@ -1,9 +1,12 @@
 """CSV: headers, missing values, types, and what stands before the first line."""
 
+import random
+
 import numpy as np
 import pytest
 
 import headrace as hr
+from headrace import _native
 from headrace.testing import check_transformation, outcomes
 
 BOM = b"\xef\xbb\xbf"
@@ -239,3 +242,11 @@ class TestMissingNumbers:
     def test_in_columns_of_text_that_looks_like_numbers_to_python_alone(self, put):
         ds = hr.Dataset.from_csv(put("a,b\n1_000,٣\n2_000,٤\n".encode()))
         assert [list(r.values()) for r in ds] == [["1_000", "٣"], ["2_000", "٤"]]
+
+
+def test_line_ends_are_counted_as_python_counts_them():
+    generator = random.Random(1)
+    for size in (0, 1, 2, 127, 128, 129, 255, 256, 1000):
+        for _ in range(50):
+            data = bytes(generator.choices(b"a\r\n", k=size))
+            assert _native.count_line_ends(data) == data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n"), data

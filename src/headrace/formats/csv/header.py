@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from headrace import _native
 from headrace.errors import ParseError
 from headrace.formats.shared.files import Bytes
 from headrace.formats.text.format import mark_length
@@ -108,5 +109,4 @@ def first_rows(data: bytes, form: Csv, rows: int, *, final: bool) -> tuple[tuple
 
 def count_lines(data: Bytes) -> int:
     """Return how many line ends there are."""
-    raw = data.tobytes()
-    return raw.count(b"\n") + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)
+    return _native.count_line_ends(data.data)
