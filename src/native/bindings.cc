@@ -9,6 +9,7 @@ NB_MODULE(_native, m) {
   bind_files(m);     // files as memory
   bind_memory(m);    // memory reuse, and rows copied by several threads
   bind_examples(m);  // tf.Example to columns and back
+  bind_arrow(m);
   bind_csv(m);
   bind_cut(m);  // where files can be divided
   bind_turns(m);  // the merge of interleaved lanes

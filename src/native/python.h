@@ -168,6 +168,7 @@ void bind_records(nb::module_& m);
 void bind_files(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_examples(nb::module_& m);
+void bind_arrow(nb::module_& m);
 void bind_csv(nb::module_& m);
 void bind_cut(nb::module_& m);
 void bind_turns(nb::module_& m);

@@ -315,7 +315,7 @@ def test_a_file_that_is_replaced_when_the_scan_goes_parallel_is_read_as_it_was(s
 def test_a_cut_begins_with_blocks_as_large_as_those_of_the_cut_before():
     source = hr.Dataset.from_tensor_slices(np.arange(1000))._node
     ctx = Pass().context(Prepared.of(source))
-    size, pace = CutSize(ScanPolicy()), ctx.run.pace()
+    size, pace = CutSize(ScanPolicy(), {}, "scan"), ctx.run.pace()
     pace.grow_to(64)
     cut = Cut(RowsCut(source, 100, 900, stands_for=source), 6400)
     morsel = CutMorsel(ctx, cut.source, cut, size, pace)

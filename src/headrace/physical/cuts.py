@@ -6,7 +6,7 @@ gives the cuts of a source in order, from a place on. It is serial and parses no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 from headrace.execute.context import Context
@@ -15,15 +15,21 @@ from headrace.plan.node import Node
 
 CUT_NANOSECONDS = 8_000_000
 """How long the work on one cut should take: many times the Python overhead around it."""
+FIRST_CUT_SHARE = 2
+"""The first cuts of a pass are this part of the last ones of the pass before."""
 
 
 class CutSize:
-    """How many bytes or rows of a source make one cut: as many as take about `CUT_NANOSECONDS`, few at first."""
+    """How many bytes or rows of a source make one cut: as many as take about `CUT_NANOSECONDS`, few at first.
 
-    def __init__(self, policy: ScanPolicy) -> None:
-        self._policy = policy
-        self.nbytes: int = policy.first_cut_bytes
-        self.rows: int = policy.first_cut_rows
+    The sizes are kept in `found`: the first cuts of the next pass are half as large.
+    """
+
+    def __init__(self, policy: ScanPolicy, found: MutableMapping[str, int], key: str) -> None:
+        self._policy, self._found = policy, found
+        self._bytes_key, self._rows_key = f"{key}/cut bytes", f"{key}/cut rows"
+        self.nbytes: int = max(policy.first_cut_bytes, found.get(self._bytes_key, 0) // FIRST_CUT_SHARE)
+        self.rows: int = max(policy.first_cut_rows, found.get(self._rows_key, 0) // FIRST_CUT_SHARE)
 
     def learn(self, cut: Cut, nanoseconds: int) -> None:
         """Learn that a cut took so long."""
@@ -31,9 +37,11 @@ class CutSize:
         if cut.nbytes:
             fitting = cut.nbytes * CUT_NANOSECONDS // nanoseconds
             self.nbytes = max(policy.min_cut_bytes, min(fitting, 2 * self.nbytes, policy.max_cut_bytes))
+            self._found[self._bytes_key] = self.nbytes
         if cut.rows:
             fitting = cut.rows * CUT_NANOSECONDS // nanoseconds
             self.rows = max(1, min(fitting, 2 * self.rows, policy.max_cut_rows))
+            self._found[self._rows_key] = self.rows
 
     @property
     def max_file_bytes(self) -> int:

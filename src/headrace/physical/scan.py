@@ -24,6 +24,7 @@ from headrace.formats.shared.strand import Strand
 from headrace.ops.flat_map import ParentPlace
 from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.physical.cuts import Cut, CutSize, cutter_of
+from headrace.physical.scan_threads import ScanThreads, Watch, Work
 from headrace.plan.access import comes_late, late_bytes
 from headrace.plan.marks import At, Mark, Marks, Position
 from headrace.plan.node import TUNING, Ahead, Node
@@ -112,15 +113,22 @@ class ScanStream(Stream):
         self._next: Mark | None = None
         self._bases: dict[int, int] = {}
         self._begun = False
-        self._worked = self._made_bytes = 0
+        self._alone = Work()
+        self._first_row = 0
         self._serial_rows = FIRST_ROWS
         # Scans of one stage, such as those of files that take turns, are alike: what one has learned holds for all.
-        self._size: CutSize = ctx.run.shared.setdefault((CutSize, ctx.stage), CutSize(ctx.run.scan))
+        found, key = ctx.run.tuner.widths, f"{ctx.stage.path}/scan"
+        self._size: CutSize = ctx.run.shared.setdefault((CutSize, ctx.stage), CutSize(ctx.run.scan, found, key))
+        workers = ctx.run.shared.get((ScanThreads, ctx.stage))
+        if workers is None:
+            workers = ScanThreads(ctx.run.scan, self._threads, found, key)
+            workers = ctx.run.shared.setdefault((ScanThreads, ctx.stage), workers)
+        self._workers: ScanThreads = workers
         self._pace: Pace = ctx.run.shared.setdefault(
             (ParallelScan, ctx.stage), ctx.run.pace(threads=ASSUMED_READER_THREADS)
         )
         self._pace.grow_to(FIRST_ROWS)
-        self._serial = self._threads < 2 or not self._parallel_after(at)
+        self._serial = self._threads < 2 or self._workers.serial or not self._parallel_after(at)
         self._source_number = ctx.prepared.number(self._source)
         counting = [n for n in self._operations if not n.one_to_one]
         self._numbers = [*map(ctx.prepared.number, counting), self._source_number]
@@ -149,8 +157,12 @@ class ScanStream(Stream):
 
     def _pull_serially(self, rows: Input, want: int) -> Made:
         policy = self._ctx.run.scan
-        if not self._serial and self._worked > policy.serial_nanoseconds and self._window is None:
-            if policy.gains(self._threads, self._worked, self._made_bytes):
+        alone = self._alone
+        serial_nanoseconds = (
+            min(0, policy.serial_nanoseconds) if self._workers.was_parallel else policy.serial_nanoseconds
+        )
+        if not self._serial and alone.cpu > serial_nanoseconds and self._window is None:
+            if self._workers.was_parallel or policy.gains(self._threads, alone.cpu, alone.nbytes):
                 self._go_parallel(rows)
             else:
                 self._serial = True
@@ -162,8 +174,10 @@ class ScanStream(Stream):
                 2 * self._serial_rows, item.rows * policy.serial_nanoseconds // (SERIAL_PULLS * max(1, nanoseconds))
             )
             if self._begun:  # the first rows take time that the others do not: files are opened, functions traced
-                self._worked += nanoseconds
-                self._made_bytes += item.nbytes
+                alone.cpu += nanoseconds
+                alone.nbytes += item.nbytes
+            else:
+                self._first_row = rows.ordinals()[self._source_number]
             self._begun = True
             self._pace.observe(item, nanoseconds)
             return item
@@ -196,7 +210,9 @@ class ScanStream(Stream):
         self._ctx.stage.threaded = self._ctx.run.pooled = True
         budget, sharers = self._ctx.run.memory.limit // BUDGET_SHARE, self._ctx.sharers
         buffered = min(budget, max(MIN_BUFFERED_BYTES, self._threads * BUFFERED_BYTES_PER_THREAD)) // sharers
-        limits = Limits(self._threads, max(self._ctx.run.scan.max_cut_bytes, buffered))
+        self._alone.rows = rows.ordinals()[self._source_number] - self._first_row
+        self._workers.begin(Work() if self._workers.was_parallel else self._alone)
+        limits = Limits(self._workers.width, max(self._ctx.run.scan.max_cut_bytes, buffered))
         morsels = self._morsels(cutter(self._source, self._ctx, place, self._size))
         fetches = isinstance(self._source, Files | OneFile) and self._source.in_store
         self._window = Window(morsels, limits, fetches=fetches)
@@ -250,6 +266,9 @@ class ScanStream(Stream):
             morsel.apply_events()
             self._next = None
             morsel.close()
+            morsel.work.rows = morsel.rows[self._source_number]
+            self._workers.learn(morsel.work)
+            self._window.resize(self._workers.width)
         return []
 
     def _file_changed(self, morsel: CutMorsel, mark: Mark, cause: StateError) -> Failure:
@@ -325,7 +344,7 @@ class CutMorsel(Morsel[Item]):
         self._size = size
         self._input: Input | None = None
         self._pace = pace
-        self._worked = 0
+        self.work = Work()
         self._release = cut.release
         policy = getattr(cut.source, "on_error", None)
         self.policy: PolicyEvents | None = policy if isinstance(policy, PolicyEvents) else None
@@ -334,13 +353,13 @@ class CutMorsel(Morsel[Item]):
         self.rows: dict[int, int] = {}
 
     def step(self) -> tuple[list[Item], int, bool]:
-        started = thread_time_ns()
+        watch = Watch()
         try:
-            item = END if self.broken else self._pull(started)
+            item = END if self.broken else self._pull(thread_time_ns())
         except (Exception, Cancelled, CorruptRecordsError):  # raised again in order, or no longer needed
             item = END
             self.broken = True
-        self._worked += thread_time_ns() - started
+        watch.add_to(self.work)
         if isinstance(item, Block):
             self._record_events()
             return [item], item.nbytes, False
@@ -372,8 +391,8 @@ class CutMorsel(Morsel[Item]):
         if not self.broken:
             assert self._input is not None
             self.rows = self._input.ordinals()
-            self._size.learn(self.cut, self._worked)
-        self._ctx.stage.add_work(self._worked)
+            self._size.learn(self.cut, self.work.cpu)
+        self._ctx.stage.add_work(self.work.cpu)
         if self._input is not None:
             self._input.close()
         if not self.broken:

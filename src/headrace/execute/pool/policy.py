@@ -23,6 +23,12 @@ class ScanPolicy:
     """The smallest number of threads, on however few CPUs."""
     overhead_nanoseconds_per_byte: float = 0.2
     """The cost of a scan by cuts besides the work: finding cuts, cold caches, joining blocks into batches."""
+    initial_threads: int = 4
+    """How many workers a scan begins with."""
+    enough_use: float = 0.6
+    """More workers are added while each one spends this share of its time on work that is not lost to the others."""
+    min_gain: float = 0.9
+    """A scan goes on serially if all workers together do less than this many times the work of one thread."""
     efficiency: float = 0.8
     """The share of its time that one of several threads is expected to work."""
 
@@ -43,6 +49,7 @@ TINY_CUTS = ScanPolicy(
     first_cut_rows=2,
     max_cut_rows=8,
     min_threads=3,
+    min_gain=0.0,
     overhead_nanoseconds_per_byte=0.0,
 )
 """Cuts of a few rows from the first row on, for tests: all boundaries are met on little data."""

@@ -55,11 +55,19 @@ class Pool:
         """
         with self.lock:
             self._windows.append(weakref.ref(window))
-            self._work.notify(window.threads)
-            while len(self._threads) < max(each.threads for each in self._live_windows()):
-                thread = threading.Thread(target=self._run, name=f"headrace-pool-{len(self._threads)}", daemon=True)
-                thread.start()
-                self._threads.add(thread)
+            self._start_threads(window)
+
+    def grow(self, window: Jobs) -> None:
+        """Start more threads if a window may now use more."""
+        with self.lock:
+            self._start_threads(window)
+
+    def _start_threads(self, window: Jobs) -> None:
+        self._work.notify(window.threads)
+        while len(self._threads) < max((each.threads for each in self._live_windows()), default=0):
+            thread = threading.Thread(target=self._run, name=f"headrace-pool-{len(self._threads)}", daemon=True)
+            thread.start()
+            self._threads.add(thread)
 
     def detach(self, window: Jobs) -> None:
         """Remove a window. Return when no worker runs a job of it. The last window's threads end, too."""

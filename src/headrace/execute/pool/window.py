@@ -92,6 +92,13 @@ class Window(Generic[T]):
             thread.start()
             self._fetcher = thread
 
+    def resize(self, threads: int) -> None:
+        """Let this many workers run its morsels at a time; with none, the consumer runs them."""
+        if threads != self.threads:
+            self.threads = threads
+            if self._attached and threads:
+                self._pool.grow(self)
+
     def _fetch_cuts(self) -> None:
         """Find morsels whenever there is room for another."""
         assert self._fetch is not None

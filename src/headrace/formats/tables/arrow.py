@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns import Column, box_text
 from headrace.core.ragged import Ragged
 from headrace.errors import SpecError
@@ -67,25 +68,20 @@ def is_dense(kind: pa.DataType) -> bool:
     )
 
 
-def numbers_of(array: pa.Array) -> NDArray[Any] | None:
-    """Return the values of an array of numbers without nulls as they lie in memory.
+def numbers_of(batch: pa.RecordBatch) -> list[NDArray[Any] | None]:
+    """Return the columns of numbers without nulls, which share memory with the batch, and None for each other column.
 
-    Returns None for any other array, and for one whose buffers are too short: `check_layout` says what is wrong. A
-    table may have hundreds of columns, and this does not release the GIL, as `validate` and `to_numpy` do.
+    If a buffer is too short, all are None: `check_layout` names the column. A table may have hundreds of columns, and
+    this takes no call for each, nor releases the GIL for each, as `validate` and `to_numpy` do.
     """
-    dtype, first, rows = ids().stored.get(array.type.id), array.offset, len(array)
-    if dtype is None or not rows or first < 0:
-        return None
-    present, numbers = array.buffers()
-    if numbers is None or (first + rows) * dtype.itemsize > numbers.size:
-        return None
-    if (present is not None and first + rows > 8 * present.size) or array.null_count:
-        return None
-    made = np.frombuffer(numbers, dtype, rows, first * dtype.itemsize)
-    if not made.flags.aligned:
-        return None
-    made.flags.writeable = False
-    return made
+    try:
+        batch.validate()
+        sound = min((column.offset for column in batch.columns), default=0) >= 0  # Arrow does not check that
+    except ValueError:
+        sound = False
+    if not sound:
+        return [None] * batch.num_columns
+    return _native.arrow_numbers(*batch.__arrow_c_array__())
 
 
 def arrow_column(array: pa.Array) -> Column:
@@ -166,7 +162,6 @@ class TypeNumbers(NamedTuple):
     """Types by Arrow's type ids: columns are checked batch by batch, and comparing names is slow."""
 
     plain: frozenset[int]
-    stored: dict[int, np.dtype[Any]]
     with_nan: frozenset[int]
     lists: frozenset[int]
     text: frozenset[int]
@@ -185,21 +180,17 @@ class TypeNumbers(NamedTuple):
 def ids() -> TypeNumbers:
     """Return the numbers of types that are treated alike.
 
-    `plain` ones are NumPy's own, those in `stored` lie in memory as arrays of these dtypes do, and `with_nan` have NaN
-    or NaT.
+    `plain` ones are NumPy's own, and `with_nan` have NaN or NaT.
     """
     from pyarrow import lib
 
     def numbers(*names: str) -> frozenset[int]:
         return frozenset(getattr(lib, f"Type_{name}") for name in names if hasattr(lib, f"Type_{name}"))
 
-    sizes = {f"{sign}INT{bits}": f"{sign}int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
-    sizes |= {"HALF_FLOAT": "float16", "FLOAT": "float32", "DOUBLE": "float64"}
     whole = numbers("BOOL", *(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)))
     nan = numbers("HALF_FLOAT", "FLOAT", "DOUBLE", "DATE32", "DATE64", "TIMESTAMP", "DURATION")
     return TypeNumbers(
         plain=whole | nan,
-        stored={getattr(lib, f"Type_{name}"): np.dtype(dtype.lower()) for name, dtype in sizes.items()},
         with_nan=nan,
         lists=numbers("LIST", "LARGE_LIST", "FIXED_SIZE_LIST", "LIST_VIEW", "LARGE_LIST_VIEW"),
         text=numbers("STRING", "LARGE_STRING", "STRING_VIEW"),

@@ -89,12 +89,14 @@ def table_columns(
     Raises SpecError if a value is missing, damaged or cannot be cast.
     """
     made: dict[Path, Column] = dict(ready or {})
-    for name, column in zip(table.schema.names, table.columns, strict=True):
-        array = _whole(column)
-        numbers = None if choice.changes(name) else arrow.numbers_of(array)
-        if numbers is not None:
-            made[(name,)] = numbers
+    names = table.schema.names
+    numbers = arrow.numbers_of(table) if hasattr(table, "__arrow_c_array__") else [None] * len(names)
+    for i, name in enumerate(names):
+        column = None if choice.changes(name) else numbers[i]
+        if column is not None:
+            made[(name,)] = column
             continue
+        array = _whole(table.column(i))
         try:
             check_layout(array)
         except ValueError as error:
