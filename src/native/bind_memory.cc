@@ -198,7 +198,28 @@ bool fetch_values(nb::object iterator, nb::list values, int64_t want) {
   return true;
 }
 
+// NumPy's own type: of the two that it has for 64-bit integers, the one that it uses itself.
+int type_number(char kind, size_t width) {
+  switch (kind) {
+    case 'b': return NPY_BOOL;
+    case 'f': return width == 8 ? NPY_FLOAT64 : NPY_FLOAT32;
+    case 'i': return width == 8 ? NPY_INT64 : width == 4 ? NPY_INT32 : width == 2 ? NPY_INT16 : NPY_INT8;
+    default: return width == 8 ? NPY_UINT64 : width == 4 ? NPY_UINT32 : width == 2 ? NPY_UINT16 : NPY_UINT8;
+  }
+}
+
 }  // namespace
+
+nb::object numpy_array(void* memory, size_t size, char kind, size_t width, nb::capsule owner) {
+  npy_intp shape = npy_intp(size);
+  PyArray_Descr* dtype = PyArray_DescrFromType(type_number(kind, width));
+  nb::object made =
+      nb::steal(PyArray_NewFromDescr(&PyArray_Type, dtype, 1, &shape, nullptr, memory, NPY_ARRAY_CARRAY, nullptr));
+  if (!made.is_valid()) throw nb::python_error();
+  PyObject* kept = owner.release().ptr();  // the array takes it, also if this fails
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(made.ptr()), kept) != 0) throw nb::python_error();
+  return made;
+}
 
 void bind_memory(nb::module_& m) {
   if (_import_array() < 0) throw nb::python_error();

@@ -82,17 +82,17 @@ class Buffer {
   Py_buffer view_;
 };
 
+// A writable array of `size` items of this kind (as `dtype.kind` names it) and width in memory that `owner` keeps.
+nb::object numpy_array(void* memory, size_t size, char kind, size_t width, nb::capsule owner);
+
 // An array that a kernel has filled: NumPy owns its memory from here on.
 template <typename T>
 nb::object numpy(headrace::Growing<T>& array) {
+  constexpr char kKind = std::is_same_v<T, bool> ? 'b' : std::is_floating_point_v<T> ? 'f' : std::is_signed_v<T> ? 'i' : 'u';
   const size_t size = array.size();
   T* memory = array.release();
   nb::capsule owner(memory, [](void* held) noexcept { headrace::pool_give(held); });
-  nb::object made = nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
-  if constexpr (!std::is_same_v<T, int64_t>) return made;
-  // NumPy has two types of this size; use the one that it uses itself
-  static const PyObject* usual = nb::object(nb::module_::import_("numpy").attr("int64")).release().ptr();
-  return made.attr("view")(nb::handle(usual));
+  return numpy_array(memory, size, kKind, sizeof(T), std::move(owner));
 }
 
 // Ranges of bytes in several parts: the i-th is in part which[i], from bounds[2i] to before bounds[2i + 1].

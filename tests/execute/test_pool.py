@@ -246,11 +246,15 @@ def test_what_morsels_hold_before_they_run_counts():
             break
         if isinstance(job, window_module._Cut):
             job.run()
+            with pool().lock:
+                job.end()
         else:
             jobs.append(job)
     assert len(found) == 3
     for job in jobs:
         job.run()
+        with pool().lock:
+            job.end()
     assert drain(window) == list(range(50))
     assert window._buffered == 0
     window.close()

@@ -33,6 +33,9 @@ BUFFERED_BYTES_PER_THREAD = 8 << 20
 MIN_BUFFERED_BYTES = 32 << 20
 FIRST_ROWS = 16
 """The first request: a batch of images takes a second, and should not be made before other threads help."""
+STEP_NANOSECONDS = 2_000_000
+STEP_BYTES = 2 << 20
+"""A worker hands over what it made in this time, or this much of it: each time costs locks, and perhaps a wake-up."""
 SERIAL_PULLS = 4
 """The serial part of a scan takes about this many pulls, if rows are cheap."""
 BUDGET_SHARE = 4
@@ -353,20 +356,31 @@ class CutMorsel(Morsel[Item]):
         self.rows: dict[int, int] = {}
 
     def step(self) -> tuple[list[Item], int, bool]:
+        items: list[Item] = []
+        nbytes, done = 0, False
         watch = Watch()
-        try:
-            item = END if self.broken else self._pull(thread_time_ns())
-        except (Exception, Cancelled, CorruptRecordsError):  # raised again in order, or no longer needed
-            item = END
-            self.broken = True
-        watch.add_to(self.work)
-        if isinstance(item, Block):
+        while not done and nbytes < STEP_BYTES and watch.nanoseconds < STEP_NANOSECONDS:
+            item = self._next_item()
             self._record_events()
-            return [item], item.nbytes, False
-        self.broken = self.broken or isinstance(item, Failure)
-        self._record_events()
-        self._finish()
-        return [], 0, True
+            if isinstance(item, Block):
+                items.append(item)
+                nbytes += item.nbytes
+            else:
+                self.broken = self.broken or isinstance(item, Failure)
+                done = True
+        watch.add_to(self.work)
+        if done:
+            self._finish()
+        return items, nbytes, done
+
+    def _next_item(self) -> Item | object:
+        if self.broken:
+            return END
+        try:
+            return self._pull(thread_time_ns())
+        except (Exception, Cancelled, CorruptRecordsError):  # raised again in order, or no longer needed
+            self.broken = True
+            return END
 
     def _pull(self, started: int) -> Item | object:
         if self._input is None:

@@ -53,6 +53,11 @@ class Watch:
         self._cpu = thread_time_ns()
         self._started = perf_counter_ns()
 
+    @property
+    def nanoseconds(self) -> int:
+        """How much time has passed."""
+        return perf_counter_ns() - self._started
+
     def add_to(self, work: Work) -> None:
         """Add what passed since the watch was made."""
         work.elapsed += perf_counter_ns() - self._started

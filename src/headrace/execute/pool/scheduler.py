@@ -15,6 +15,10 @@ class Job(Protocol):
         """Do it. Exceptions are kept as a result, never raised."""
         ...
 
+    def end(self) -> None:
+        """Hand over the result. The caller holds the pool's lock."""
+        ...
+
 
 class Jobs(Protocol):
     """Where workers get jobs from: the window of one stream."""
@@ -83,7 +87,7 @@ class Pool:
 
     def wake(self, jobs: int = 1) -> None:
         """Wake idle workers for new jobs. The caller holds the lock."""
-        if self._idle:
+        if self._idle and jobs > 0:
             self._work.notify(jobs)
 
     def _live_windows(self) -> list[Jobs]:
@@ -111,6 +115,7 @@ class Pool:
                     job.run()
                 finally:
                     self.lock.acquire()
+                    job.end()
                     window.busy -= 1
                     if all(each() is not window for each in self._windows):
                         self._work.notify_all()

@@ -114,23 +114,30 @@ class Window(Generic[T]):
                     job.run()
                 finally:
                     self._pool.lock.acquire()
+                    job.end()
 
-    def _wake(self, jobs: int) -> None:
-        """Wake idle threads. The caller holds the lock."""
-        self._pool.wake(jobs)
+    def _wake(self) -> None:
+        """Wake as many idle threads as there are jobs. The caller holds the lock."""
+        room = self._has_room()
+        jobs = sum(self._startable(place, morsel, room) for place, morsel in enumerate(self._morsels))
+        jobs += self._fetch is None and self._wants_cut()
+        self._pool.wake(min(jobs, self.threads - self.busy))
         if self._fetch is not None:
             self._fetch.notify()
 
     def take(self) -> tuple[list[T], Morsel[T]] | None:
         """Return the next items and their morsel: no items at the morsel's end, None after the last morsel."""
-        while True:
-            with self._pool.lock:
+        with self._pool.lock:
+            while True:
                 job = self._next_for_consumer()
-                if job is None:
-                    return None
-                if isinstance(job, tuple):
+                if job is None or isinstance(job, tuple):
                     return job
-            job.run()
+                self._pool.lock.release()
+                try:
+                    job.run()
+                finally:
+                    self._pool.lock.acquire()
+                    job.end()
 
     def _next_for_consumer(self) -> tuple[list[T], Morsel[T]] | Job | None:
         """Return ready items, else a job that the consumer runs itself. Wait only for a worker that makes them."""
@@ -150,32 +157,39 @@ class Window(Generic[T]):
                 return items, head
             elif head.done and not head.running:
                 self._morsels.popleft()
-                self._wake(1)
+                self._wake()
                 return [], head
             elif not head.running:
                 head.running = True
                 return _Step(self, head)
             if not waited:
                 self._ahead = min(2 * self._ahead, 2 * self.threads + 2)
-                self._wake(self._ahead)
+                self._wake()
                 waited = True
             self._ready.wait()
 
     def _release(self, head: Morsel[T]) -> None:
         self._buffered -= head.nbytes
         head.nbytes = 0
-        self._wake(2)
+        self._wake()
 
     def claim(self) -> Job | None:
         """Return the earliest morsel to run, or the next cut. The caller holds the lock."""
         if self._closed:
             return None
-        room = self._buffered < self._limits.buffered_bytes
+        room = self._has_room()
         for place, morsel in enumerate(self._morsels):
-            if not (morsel.running or morsel.done) and (room or (place == 0 and not morsel.items)):
+            if self._startable(place, morsel, room):
                 morsel.running = True
                 return _Step(self, morsel)
         return self._claim_cut() if self._fetch is None and self._wants_cut() else None
+
+    def _has_room(self) -> bool:
+        return self._buffered < self._limits.buffered_bytes
+
+    def _startable(self, place: int, morsel: Morsel[T], room: bool) -> bool:
+        """Return whether a worker may run a morsel; the first one without items also if there is no room."""
+        return not (morsel.running or morsel.done) and (room or (place == 0 and not morsel.items))
 
     def _wants_cut(self) -> bool:
         """Return whether the next morsel should be found now."""
@@ -215,27 +229,26 @@ class _Step(Generic[T]):
     def __init__(self, window: Window[T], morsel: Morsel[T]) -> None:
         self._window = window
         self._morsel = morsel
+        self._made: tuple[list[T], int, bool] = [], 0, True
 
     def run(self) -> None:
+        self._made = self._morsel.step()
+
+    def end(self) -> None:
         window, morsel = self._window, self._morsel
-        items: list[T] = []
-        nbytes, done = 0, True
-        try:
-            items, nbytes, done = morsel.step()
-        finally:
-            with window._pool.lock:
-                morsel.items.extend(items)
-                morsel.nbytes += nbytes
-                morsel.done = done
-                morsel.running = False
-                window._buffered += nbytes
-                if done:
-                    window._largest = max(window._largest, morsel.nbytes)
-                    window._buffered -= morsel.held_bytes
-                    if window._fetch is not None:
-                        window._fetch.notify()
-                if window._morsels and morsel is window._morsels[0]:
-                    window._ready.notify_all()
+        items, nbytes, done = self._made
+        morsel.items.extend(items)
+        morsel.nbytes += nbytes
+        morsel.done = done
+        morsel.running = False
+        window._buffered += nbytes
+        if done:
+            window._largest = max(window._largest, morsel.nbytes)
+            window._buffered -= morsel.held_bytes
+            if window._fetch is not None:
+                window._fetch.notify()
+        if window._morsels and morsel is window._morsels[0]:
+            window._ready.notify_all()
 
 
 class _Cut(Generic[T]):
@@ -243,22 +256,23 @@ class _Cut(Generic[T]):
 
     def __init__(self, window: Window[T]) -> None:
         self._window = window
+        self._found: Morsel[T] | None = None
+        self._failure: BaseException | None = None
 
     def run(self) -> None:
-        window = self._window
-        found: Morsel[T] | None = None
-        failure: BaseException | None = None
         try:
-            found = next(window._source, None)
+            self._found = next(self._window._source, None)
         except BaseException as error:  # raised when the consumer gets there
-            failure = error
-        with window._pool.lock:
-            window._cutting = False
-            if found is not None:
-                window._morsels.append(found)
-                window._buffered += found.held_bytes
-                window._wake(2)
-            else:
-                window._exhausted = True
-                window._failure = failure
-            window._ready.notify_all()
+            self._failure = error
+
+    def end(self) -> None:
+        window, found = self._window, self._found
+        window._cutting = False
+        if found is not None:
+            window._morsels.append(found)
+            window._buffered += found.held_bytes
+            window._wake()
+        else:
+            window._exhausted = True
+            window._failure = self._failure
+        window._ready.notify_all()

@@ -83,9 +83,13 @@ class Csv(Format):
             slots.append(-1 if len(slots) in self.exclude else next(columns, -2))
         return slots
 
+    @cached_property
+    def _kinds(self) -> list[tuple[int, Any]]:
+        """The kind of each column, as the kernel knows it, and what an empty field means."""
+        return [(KINDS[c.kind], c.default) for c in self.columns]
+
     def _parsed(self, data: Bytes, rows: int, final: bool) -> tuple[list[Any], Offsets, NDArray[np.int64]]:
-        columns = [(KINDS[c.kind], c.default) for c in self.columns]
-        return self._cut(data, columns, self.slots, self.select is None, rows, final)
+        return self._cut(data, self._kinds, self.slots, self.select is None, rows, final)
 
     def records(self, data: Bytes, rows: int, final: bool) -> tuple[Offsets, NDArray[np.int64]]:
         """Return where records begin, however many fields they have, and what is wrong with their quotes."""
@@ -161,7 +165,7 @@ class Csv(Format):
         columns: list[Column] = []
         for number, (column, values) in enumerate(zip(self.columns, made, strict=True)):
             if column.kind not in ("str", "bytes"):
-                columns.append(values.view(column.kind))  # NumPy has two types that are int64, and this is the other
+                columns.append(values)
                 continue
             text = binary(*values)
             whole = decode_lines(text, "utf-8") if column.kind == "str" else text

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET_ROWS_PER_BATCH = 1 << 13
-"""How many rows of a Parquet file are decoded at a time."""
+"""About how many rows of a Parquet file are decoded at a time."""
 MAX_ROWS_PER_BYTE = 64
 """A group of more rows per byte than this is read before its row count is trusted: a wrong count could be endless."""
 
@@ -120,10 +120,15 @@ class ParquetGroups(Groups):
             return
         some = None if len(self.names) == len(self.schema) else self.names
         for batch in self._file.iter_batches(
-            PARQUET_ROWS_PER_BATCH, row_groups=[group], columns=some, use_threads=False
+            self._batch_rows(group), row_groups=[group], columns=some, use_threads=False
         ):
             # Of two columns a.b and a, the name of the second stands for both.
             yield batch if some is None or batch.schema.names == some else batch.select(some)
+
+    def _batch_rows(self, group: int) -> int:
+        """Return how many rows to decode at a time: equal parts of a group: a short one costs as much Python."""
+        rows = max(1, int(self._file.metadata.row_group(group).num_rows))
+        return -(-rows // max(1, round(rows / PARQUET_ROWS_PER_BATCH)))
 
     def again(self) -> ParquetGroups:
         import pyarrow.parquet as pq
