@@ -116,7 +116,8 @@ void bind_ragged(nb::module_& m) {
   m.def("bytes_pick", &bytes_pick, "parts"_a, "which"_a, "bounds"_a);
   m.def(
       "ragged_take",
-      [](ConstRows values, ConstInts offsets, ConstInts indices, Rows out) {
+      [](const ConstRows& values, const ConstInts& offsets, const ConstInts& indices, const Rows& out) {
+        const ReleasedFor released(out.size());
         require_offsets(offsets, values.shape(0));
         const int64_t rows = int64_t(offsets.shape(0)) - 1;
         size_t needed = 0;
@@ -129,10 +130,11 @@ void bind_ragged(nb::module_& m) {
         headrace::ragged_take(values.data(), values.shape(1), offsets.data(), indices.data(),
                               int64_t(indices.shape(0)), out.data());
       },
-      "values"_a, "offsets"_a, "indices"_a, "out"_a.noconvert(), Released());
+      "values"_a, "offsets"_a, "indices"_a, "out"_a.noconvert());
   m.def(
       "ragged_pad",
-      [](ConstRows values, ConstInts offsets, int64_t length, Rows out) {
+      [](const ConstRows& values, const ConstInts& offsets, int64_t length, const Rows& out) {
+        const ReleasedFor released(out.size());
         require_offsets(offsets, values.shape(0));
         const int64_t rows = int64_t(offsets.shape(0)) - 1;
         for (int64_t i = 0; i < rows; ++i) {
@@ -143,7 +145,7 @@ void bind_ragged(nb::module_& m) {
                 "out does not fit");
         headrace::ragged_pad(values.data(), values.shape(1), offsets.data(), rows, length, out.data());
       },
-      "values"_a, "offsets"_a, "length"_a, "out"_a.noconvert(), Released());
+      "values"_a, "offsets"_a, "length"_a, "out"_a.noconvert());
 }
 
 }  // namespace headrace::python

@@ -202,7 +202,8 @@ class Ragged:
         if length is not None and longest > length:
             raise ValueError(f"a row has {longest} values, more than the {length} to pad to")
         length = longest if length is None else length
-        out = np.full((len(self), length, *self._values.shape[1:]), value, self.dtype)
+        shape = (len(self), length, *self._values.shape[1:])
+        out = np.zeros(shape, self.dtype) if _is_zero(value, self.dtype) else np.full(shape, value, self.dtype)
         if self.dtype.hasobject:
             for row, target in zip(self, out, strict=True):
                 target[: len(row)] = row
@@ -211,6 +212,19 @@ class Ragged:
                 as_bytes(self._values), self._offsets, length, as_bytes(out.reshape(len(self) * length, -1))
             )
         return out
+
+    def groups_to_padded(self, size: int, lengths: Sequence[int], value: Any) -> list[NDArray[Any]]:
+        """Return every `size` rows of numbers as a dense array, filled up with `value`; `lengths` are the longest."""
+        values, cell = as_bytes(self._values), self._values.shape[1:]
+        zero, made = _is_zero(value, self.dtype), []
+        for i, length in enumerate(lengths):
+            shape = (size, length, *cell)
+            out = np.zeros(shape, self.dtype) if zero else np.full(shape, value, self.dtype)
+            if out.nbytes:
+                part = self._offsets[i * size : (i + 1) * size + 1]
+                _native.ragged_pad(values, part, length, as_bytes(out.reshape(size * length, -1)))
+            made.append(out)
+        return made
 
     def to_tensor(
         self,
@@ -332,6 +346,15 @@ def as_ragged(dense: NDArray[Any]) -> Ragged:
 def address_of(array: NDArray[Any]) -> int:
     """Return the address of the first value of an array."""
     return int(array.__array_interface__["data"][0])
+
+
+def _is_zero(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Return whether all bits of a number are zero: `np.zeros` is faster than `np.full`, and keeps the GIL."""
+    if dtype.hasobject:
+        return False
+    if isinstance(value, np.generic):
+        return value.dtype == dtype and not value.tobytes().strip(b"\0")
+    return type(value) is int and value == 0
 
 
 def as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -212,11 +212,15 @@ def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler:
     longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
     if length is not None and longest.max(initial=0) > length:
         return f"an element of length {longest.max()} does not fit into {length}"
+    lengths = longest.tolist() if length is None else [length] * groups
+    if not col.dtype.hasobject and not isinstance(col.values, Ragged):
+        fill = np.zeros((), col.dtype)[()] if filler is None else filler
+        return column_of(col.groups_to_padded(size, lengths, fill))
     batches = []
-    for i in range(groups):
+    for i, most in enumerate(lengths):
         rows = col[i * size : (i + 1) * size]
         fill = _default(col.dtype, next(iter(rows.values.flat), None)) if filler is None else filler
-        batches.append(rows.to_padded(fill, int(longest[i]) if length is None else length))
+        batches.append(rows.to_padded(fill, most))
     return column_of(batches)
 
 
