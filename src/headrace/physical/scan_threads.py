@@ -18,7 +18,7 @@ PER_ROWS = 1000
 """The time of one thread is kept for this many rows."""
 PASSES_BEFORE_RETRY = 4
 """After this many serial passes, and after each doubling of them, threads are tried again: data and machines change."""
-MAX_SLOWDOWN = 2
+MAX_SLOWDOWN = 1.5
 """Rows that take more than this many times the CPU time of the first ones are different, not slowed down by threads."""
 
 

@@ -27,7 +27,7 @@ class ScanPolicy:
     """How many workers a scan begins with."""
     enough_use: float = 0.6
     """More workers are added while each one spends this share of its time on work that is not lost to the others."""
-    min_gain: float = 0.9
+    min_gain: float = 1.2
     """A scan goes on serially if all workers together do less than this many times the work of one thread."""
     efficiency: float = 0.8
     """The share of its time that one of several threads is expected to work."""

@@ -89,6 +89,8 @@ def table_columns(
     Raises SpecError if a value is missing, damaged or cannot be cast.
     """
     made: dict[Path, Column] = dict(ready or {})
+    if not hasattr(table, "__arrow_c_array__") and len(batches := table.to_batches()) == 1:
+        table = batches[0]
     names = table.schema.names
     numbers = arrow.numbers_of(table) if hasattr(table, "__arrow_c_array__") else [None] * len(names)
     for i, name in enumerate(names):
