@@ -96,3 +96,7 @@ def test_ragged_converts():
         hr.Ragged([1, 2], [0, 3])
     torch = pytest.importorskip("torch")
     assert torch.equal(r.to_torch().unbind()[0], torch.tensor([1, 2]))
+
+
+def test_rows_without_a_value_are_padded():
+    assert hr.Ragged.from_rows([np.empty(0, np.int64)] * 2).to_padded(7, 3).tolist() == [[7] * 3] * 2

@@ -75,3 +75,9 @@ def test_a_batch_without_a_word_is_filled_up_with_words_of_its_kind(run, lines, 
         ds = D.from_tensor_slices(given).map(hr.text.split, mode=mode).padded_batch(2, padded_shapes=[3])
         for batch in run(ds):
             assert {type(word) for word in batch.flat} == {type(nothing)}, batch
+
+
+@pytest.mark.parametrize("length", [None, 3])
+def test_rows_without_a_value_are_filled_up(run, length):
+    ds = hr.Dataset.from_tensor_slices(hr.Ragged.from_rows([np.empty(0, np.int64)] * 4)).padded_batch(2, [length])
+    assert [batch.tolist() for batch in run(ds)] == [[[0] * (length or 0)] * 2] * 2

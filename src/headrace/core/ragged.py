@@ -207,7 +207,7 @@ class Ragged:
         if self.dtype.hasobject:
             for row, target in zip(self, out, strict=True):
                 target[: len(row)] = row
-        elif out.nbytes:
+        elif out.nbytes and self._values.size:
             _native.ragged_pad(
                 as_bytes(self._values), self._offsets, length, as_bytes(out.reshape(len(self) * length, -1))
             )
@@ -215,12 +215,12 @@ class Ragged:
 
     def groups_to_padded(self, size: int, lengths: Sequence[int], value: Any) -> list[NDArray[Any]]:
         """Return every `size` rows of numbers as a dense array, filled up with `value`; `lengths` are the longest."""
-        values, cell = as_bytes(self._values), self._values.shape[1:]
-        zero, made = _is_zero(value, self.dtype), []
+        cell, zero, made = self._values.shape[1:], _is_zero(value, self.dtype), []
+        values = as_bytes(self._values) if self._values.size else None
         for i, length in enumerate(lengths):
             shape = (size, length, *cell)
             out = np.zeros(shape, self.dtype) if zero else np.full(shape, value, self.dtype)
-            if out.nbytes:
+            if out.nbytes and values is not None:
                 part = self._offsets[i * size : (i + 1) * size + 1]
                 _native.ragged_pad(values, part, length, as_bytes(out.reshape(size * length, -1)))
             made.append(out)
