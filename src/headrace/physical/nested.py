@@ -9,6 +9,8 @@ from headrace.formats.shared.many_files import Files
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.group_by_window import GroupByWindow
 from headrace.ops.interleave import Interleave
+from headrace.ops.shared.gather import RowsByNumber
+from headrace.ops.shuffle.scanned_rows import can_scan
 from headrace.ops.snapshot import Snapshot
 from headrace.plan.access import is_brief
 from headrace.plan.display import ROW_BY_ROW
@@ -26,13 +28,14 @@ class Nested(NamedTuple):
     remark: str = ""
 
 
-_nested: dict[type[Node], Callable[[Any], Nested]] = {}
+Describe = Callable[[Any], Nested | None]
+_nested: dict[type[Node], Describe] = {}
 
 
-def opens_plans(kind: type[Node]) -> Callable[[Callable[[Any], Nested]], Callable[[Any], Nested]]:
+def opens_plans(kind: type[Node]) -> Callable[[Describe], Describe]:
     """Register which plans an operation of this kind opens while it runs."""
 
-    def register(describe: Callable[[Any], Nested]) -> Callable[[Any], Nested]:
+    def register(describe: Describe) -> Describe:
         _nested[kind] = describe
         return describe
 
@@ -43,6 +46,13 @@ def nested_plans(node: Node) -> Nested | None:
     """Return the plans that this operation opens while it runs. None if it only reads its inputs."""
     describe = next((_nested[base] for base in type(node).__mro__ if base in _nested), None)
     return None if describe is None else describe(node)
+
+
+@opens_plans(RowsByNumber)
+def _of_rows_by_number(node: RowsByNumber) -> Nested | None:
+    if not node.in_large_lots or not can_scan(node.input):
+        return None
+    return Nested("all rows of the input at once, unless few are wanted", node.input)
 
 
 @opens_plans(FlatMap)

@@ -54,7 +54,7 @@ class ScannedRows:
         """
         if not self._unchanged():
             return False
-        source = self._ctx.open(self._node)
+        source = self._ctx.open_plan(self._node)  # a plan of its own: it is lowered to a scan on all threads
         try:
             return self._read(source, chosen) and self._unchanged()
         finally:
