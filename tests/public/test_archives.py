@@ -3,11 +3,13 @@
 import gzip
 import io
 import tarfile
+import zipfile
 import zlib
 
 import pytest
 
-from headrace.datasets.formats.archives import InflatedFile, archive_files
+import headrace as hr
+from headrace.datasets.formats.archives import InflatedFile, archive_files, files_of_tar_in
 
 FILES = {"a/one.bin": bytes(range(256)) * 9000, "a/two.bin": b"x" * 3_000_000, "a/.hidden": b"no", "three": b"end"}
 
@@ -28,6 +30,15 @@ def test_files_of_a_tar(tmp_path, mode):
     found = {name: file.read() for name, file in archive_files(tmp_path / "x.tar")}
     assert found == {name: data for name, data in FILES.items() if "hidden" not in name}
     assert [name for name, _ in archive_files(tmp_path / "x.tar", lambda name: name == "three")] == ["three"]
+
+
+def test_files_of_a_tar_in_a_zip(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("home/x.tar.gz", tar("w:gz"))
+    found = {name: file.read() for name, file in files_of_tar_in(tmp_path / "x.zip", "home/x.tar.gz")}
+    assert found == {name: data for name, data in FILES.items() if "hidden" not in name}
+    with pytest.raises(hr.StorageError, match=r"x\.zip has no file other\.tar"):
+        list(files_of_tar_in(tmp_path / "x.zip", "other.tar"))
 
 
 def test_a_gzip_file_of_several_members_and_going_back():

@@ -24,7 +24,21 @@ def archive_files(path: Path, wanted: Callable[[str], bool] = lambda _: True) ->
 
     Links, directories, hidden files and names that lead out of the archive are left out.
     """
-    yield from _zip_files(path, wanted) if zipfile.is_zipfile(path) else _tar_files(path, wanted)
+    if zipfile.is_zipfile(path):
+        yield from _zip_files(path, wanted)
+        return
+    with path.open("rb") as raw:
+        yield from _tar_files(raw, wanted)
+
+
+def files_of_tar_in(
+    path: Path, name: str, wanted: Callable[[str], bool] = lambda _: True
+) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the names and open files of a tar that is a file of another archive; see `archive_files`."""
+    for _, inner in archive_files(path, lambda found: found == name):
+        yield from _tar_files(inner, wanted)
+        return
+    raise StorageError(f"{path} has no file {name}")
 
 
 def archive_file(path: Path, name: str) -> bytes:
@@ -34,8 +48,8 @@ def archive_file(path: Path, name: str) -> bytes:
     raise StorageError(f"{path} has no file {name}")
 
 
-def _tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, IO[bytes]]]:
-    with _opened_tar(path) as archive:
+def _tar_files(raw: IO[bytes], wanted: Callable[[str], bool]) -> Iterator[tuple[str, IO[bytes]]]:
+    with _opened_tar(raw) as archive:
         for member in archive:
             name = _plain(member.name)
             if name and member.isreg() and wanted(name) and (file := archive.extractfile(member)) is not None:
@@ -43,20 +57,19 @@ def _tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str,
 
 
 @contextmanager
-def _opened_tar(path: Path) -> Iterator[tarfile.TarFile]:
+def _opened_tar(raw: IO[bytes]) -> Iterator[tarfile.TarFile]:
     """Open a tar file to be read from its beginning; GZIP data in pieces of a megabyte, not of 8 kB."""
-    with path.open("rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if not zipped:
-            with tarfile.open(fileobj=raw, mode="r:*") as archive:
-                yield archive
-            return
-        with (
-            io.BufferedReader(InflatedFile(raw), BLOCK_BYTES) as inflated,
-            tarfile.open(fileobj=inflated, mode="r:") as archive,
-        ):
+    zipped = raw.read(2) == b"\x1f\x8b"
+    raw.seek(0)
+    if not zipped:
+        with tarfile.open(fileobj=raw, mode="r:*") as archive:
             yield archive
+        return
+    with (
+        io.BufferedReader(InflatedFile(raw), BLOCK_BYTES) as inflated,
+        tarfile.open(fileobj=inflated, mode="r:") as archive,
+    ):
+        yield archive
 
 
 class InflatedFile(io.RawIOBase):
