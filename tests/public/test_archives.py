@@ -6,10 +6,12 @@ import tarfile
 import zipfile
 import zlib
 
+import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.datasets.formats.archives import InflatedFile, archive_files, files_of_tar_in
+from headrace.datasets.formats.archives import archive_files, files_of_tar_in
+from headrace.datasets.formats.inflated import Checkpoints, InflatedFile, keeping_checkpoints
 
 FILES = {"a/one.bin": bytes(range(256)) * 9000, "a/two.bin": b"x" * 3_000_000, "a/.hidden": b"no", "three": b"end"}
 
@@ -65,3 +67,38 @@ def test_a_gzip_file_that_is_cut_off_or_damaged(tmp_path):
     (tmp_path / "x.tar").write_bytes(data[: len(data) // 2])
     with pytest.raises(EOFError, match="ends before its end mark"):
         sum(len(file.read()) for _, file in archive_files(tmp_path / "x.tar"))
+
+
+@pytest.mark.parametrize("spacing", [1, 900, 70_000])
+def test_known_places_change_no_byte(spacing):
+    rng = np.random.default_rng(3)
+    whole = rng.integers(97, 101, 400_000, np.uint8).tobytes()
+    data = gzip.compress(whole[:150_000]) + gzip.compress(whole[150_000:])
+    checkpoints = Checkpoints(spacing)
+    for _ in range(2):
+        file = io.BufferedReader(InflatedFile(io.BytesIO(data), checkpoints), 512)
+        for at in rng.integers(0, len(whole), 60).tolist():
+            file.seek(at)
+            assert file.read(700) == whole[at : at + 700]
+    assert InflatedFile(io.BytesIO(data), checkpoints).readall() == whole
+
+
+def test_a_second_reader_inflates_only_what_it_reads(tmp_path, monkeypatch):
+    (tmp_path / "x.tar.gz").write_bytes(tar("w:gz"))
+    inflated = [0]
+    readinto = InflatedFile.readinto
+
+    def counting(self, buffer):
+        made = readinto(self, buffer)
+        inflated[-1] += made
+        return made
+
+    monkeypatch.setattr(InflatedFile, "readinto", counting)
+    monkeypatch.setattr(Checkpoints.__init__, "__defaults__", (200_000,))
+    with keeping_checkpoints():
+        for name in ("a/one.bin", "three"):
+            found = {path: file.read() for path, file in archive_files(tmp_path / "x.tar.gz", name.__eq__)}
+            assert found == {name: FILES[name]}
+            inflated.append(0)
+    assert inflated[0] > sum(map(len, FILES.values()))
+    assert inflated[1] < inflated[0] / 2
