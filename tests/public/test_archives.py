@@ -11,7 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.datasets.formats.archives import archive_files, files_of_tar_in
-from headrace.datasets.formats.inflated import Checkpoints, InflatedFile, keeping_checkpoints
+from headrace.datasets.formats.inflated import Checkpoints, InflatedFile, checkpoints_of, keeping_checkpoints
 
 FILES = {"a/one.bin": bytes(range(256)) * 9000, "a/two.bin": b"x" * 3_000_000, "a/.hidden": b"no", "three": b"end"}
 
@@ -100,5 +100,20 @@ def test_a_second_reader_inflates_only_what_it_reads(tmp_path, monkeypatch):
             found = {path: file.read() for path, file in archive_files(tmp_path / "x.tar.gz", name.__eq__)}
             assert found == {name: FILES[name]}
             inflated.append(0)
+        assert checkpoints_of(tmp_path / "x.tar.gz") is not None
+    assert checkpoints_of(tmp_path / "x.tar.gz") is None
     assert inflated[0] > sum(map(len, FILES.values()))
     assert inflated[1] < inflated[0] / 2
+
+
+def test_checkpoints_are_kept_as_long_as_any_build_runs(tmp_path):
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(b"abc"))
+    first, second = keeping_checkpoints(), keeping_checkpoints()
+    first.__enter__()
+    second.__enter__()
+    kept = checkpoints_of(path)
+    first.__exit__(None, None, None)
+    assert checkpoints_of(path) is kept is not None
+    second.__exit__(None, None, None)
+    assert checkpoints_of(path) is None

@@ -51,28 +51,34 @@ class Checkpoints:
                 self._spacing *= 2
 
 
-_kept: dict[tuple[str, int, int], Checkpoints] | None = None
+_kept: dict[tuple[str, int, int], Checkpoints] = {}
 """The checkpoints of files by path, size and time, within `keeping_checkpoints`."""
+_keepers: list[object] = []
+_lock = threading.Lock()
 
 
 @contextmanager
 def keeping_checkpoints() -> Iterator[None]:
     """Keep checkpoints of all GZIP files that are read meanwhile, for those who read them again."""
-    global _kept  # noqa: PLW0603
-    before = _kept
-    _kept = {} if before is None else before
+    keeper = object()
+    with _lock:
+        _keepers.append(keeper)
     try:
         yield
     finally:
-        _kept = before
+        with _lock:
+            _keepers.remove(keeper)
+            if not _keepers:
+                _kept.clear()
 
 
 def checkpoints_of(path: Path) -> Checkpoints | None:
     """Return the checkpoints of a file, if they are kept."""
-    if _kept is None:
-        return None
     found = path.stat()
-    return _kept.setdefault((str(path), found.st_size, found.st_mtime_ns), Checkpoints())
+    with _lock:
+        if not _keepers:
+            return None
+        return _kept.setdefault((str(path), found.st_size, found.st_mtime_ns), Checkpoints())
 
 
 class InflatedFile(io.RawIOBase):
