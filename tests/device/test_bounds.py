@@ -121,6 +121,24 @@ def test_results_of_floats_are_within_the_stated_bound(name):
     assert largest_difference(dataset(np.float32), name, FLOATS_ONLY[name]) <= bounds()[name]
 
 
+@pytest.mark.parametrize("magnitude", [0, 9, 30])
+def test_images_augmented_at_random_are_within_the_stated_bound(magnitude):
+    change = partial(hr.image.rand_augment, num_ops=3, magnitude=magnitude, fill=7)
+    ds = dataset().repeat(8)
+    there, here = list(ds.random_map(change, seed=4, device="cpu")), list(ds.random_map(change, seed=4))
+    differ = [np.abs(a.astype(int) - b) > bounds()["rand_augment"] for a, b in zip(there, here, strict=True)]
+    assert len(differ) == 96
+    assert max(each.mean() for each in differ) <= 0.01  # positions midway between pixels
+
+
+def test_what_rand_augment_refuses_is_refused_on_a_device():
+    ds = dataset(np.float32).random_map(hr.image.rand_augment, seed=1, device="cpu")
+    with pytest.raises(hr.ElementError, match="rand_augment works on uint8, not float32"):
+        next(iter(ds))
+    with pytest.raises(hr.ElementError, match="magnitude must be between 0 and 30, not 31"):
+        next(iter(dataset().random_map(partial(hr.image.rand_augment, magnitude=31), seed=1, device="cpu")))
+
+
 @pytest.mark.parametrize("name", ["mixup", "cutmix"])
 def test_mixed_batches_are_within_the_stated_bound(name):
     mix = getattr(hr.image, name)
@@ -142,7 +160,15 @@ def test_jpegs_are_decoded_to_the_same_pixels():
 
 
 def test_every_operation_with_a_form_is_in_the_table():
-    inner = {"crop_by_draws", "resized_crop_by_draws", "flip_if", "crop_to_window", "mixup_by_draw", "cutmix_by_draws"}
+    inner = {
+        "augment_by_draws",
+        "crop_by_draws",
+        "resized_crop_by_draws",
+        "flip_if",
+        "crop_to_window",
+        "mixup_by_draw",
+        "cutmix_by_draws",
+    }
     assert Programs
     assert set(FORMS) - inner - ARITHMETIC - set(bounds()) == set()
     assert bounds().keys() >= {name.partition(" ")[0] for name in CHANGES | DRAWN | FLOATS_ONLY}

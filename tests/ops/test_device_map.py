@@ -11,6 +11,7 @@ import pytest
 import headrace as hr
 from headrace.device.machine import DeviceMemoryError, Machine
 from headrace.device.program import DeviceError
+from headrace.ops.device_map import _even_part
 
 torch = pytest.importorskip("torch")
 
@@ -312,6 +313,13 @@ def test_an_option_bounds_how_many_rows_run_at_a_time(monkeypatch):
     assert [b.shape for b in small] == [(32, 1000)] * 2
     assert max(rows[1:]) <= 4
     assert sum(rows) == 64
+
+
+@pytest.mark.parametrize(
+    ("want", "most", "part"), [(256, 222, 128), (256, 256, 256), (32, 4, 4), (5, 256, 5), (7, 3, 3)]
+)
+def test_rows_that_do_not_fit_run_in_equal_parts(want, most, part):
+    assert _even_part(want, most) == part
 
 
 def test_a_full_device_keeps_the_place(monkeypatch):

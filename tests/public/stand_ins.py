@@ -191,6 +191,15 @@ def food101(config):
     return {"archive": tar(files)}
 
 
+def caltech101(config):
+    folders = {"BACKGROUND_Google": ["tmp", *(f"image_{n:04d}.jpg" for n in range(1, 33))]}
+    folders |= {name: [f"image_{n:04d}.jpg" for n in range(1, 32)] for name in ("accordion", "Faces", "yin_yang")}
+    picture = jpeg(0, (5, 4))
+    files = {f"101_ObjectCategories/{name}/{file}": picture for name, files in folders.items() for file in files}
+    inner = tar({"101_ObjectCategories": None, **dict(reversed(files.items()))})
+    return {"archive": zipped({"caltech-101/show_annotation.m": "x", "caltech-101/101_ObjectCategories.tar.gz": inner})}
+
+
 def eurosat(config):
     return {"rgb": zipped({f"2750/{k}/{k}_{n}.jpg": jpeg(n, (64, 64)) for k in ("River", "Forest") for n in range(4)})}
 
@@ -338,7 +347,7 @@ MAKERS = {
     "mnist": lambda config: idx_files(0), "fashion_mnist": lambda config: idx_files(5),
     "kmnist": lambda config: idx_files(9), "emnist": emnist, "cifar10": cifar10, "cifar100": cifar100,
     "svhn_cropped": svhn_cropped, "stl10": stl10, "cats_vs_dogs": cats_vs_dogs, "tf_flowers": tf_flowers,
-    "oxford_flowers102": oxford_flowers102, "food101": food101, "eurosat": eurosat, "beans": beans,
+    "oxford_flowers102": oxford_flowers102, "food101": food101, "caltech101": caltech101, "eurosat": eurosat, "beans": beans,
     "imdb_reviews": imdb_reviews, "ag_news_subset": ag_news_subset, "yelp_polarity_reviews": yelp_polarity_reviews,
     "glue": glue, "iris": iris, "titanic": titanic, "penguins": penguins, "wine_quality": wine_quality,
     "diamonds": diamonds, "movielens": movielens, "tiny_shakespeare": tiny_shakespeare, "lm1b": lm1b,

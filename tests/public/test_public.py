@@ -1,5 +1,6 @@
 """Public datasets, built of small stand-ins that a server with faults gives: the right rows, or a clear error."""
 
+import re
 import subprocess
 import sys
 
@@ -341,5 +342,12 @@ def test_the_pages_of_documentation_are_up_to_date():
     from headrace.datasets.pages import dataset_pages
 
     folder = Path(__file__).parents[2] / "docs/datasets"
-    there = {path.name: path.read_text() for path in folder.iterdir()}
-    assert there == dataset_pages(), "run python -m headrace.datasets.pages docs/datasets"
+    pages = dataset_pages()
+    there = {path.name: path.read_text() for path in folder.glob("*.md")}
+    assert there == pages, "run python -m headrace.datasets.pages docs/datasets"
+    shown = {path.name for path in (folder / "samples").iterdir()}
+    linked = {each for text in pages.values() for each in re.findall(r"\(samples/(.*?)\)", text)}
+    assert linked == shown, "run python tools/dataset_samples.py"
+    assert len(shown) > 12
+    for name in shown:
+        assert hr.image.decode_png((folder / "samples" / name).read_bytes(), 3).shape == (112, 768, 3)

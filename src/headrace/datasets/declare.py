@@ -15,7 +15,9 @@ from typing import Any
 
 from headrace.catalogue.builder import GeneratorDataset
 from headrace.catalogue.sources import SourceFile
+from headrace.datasets.formats.inflated import keeping_checkpoints
 from headrace.errors import HeadraceError, StorageError
+from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.feature import as_feature
 from headrace.tfds.info import DatasetInfo, SplitInfo, Splits
 from headrace.tfds.versions import Version
@@ -54,6 +56,11 @@ class PublicDataset(GeneratorDataset):
     def default_config(self) -> str | None:
         """The config that its name alone means: the first that was declared."""
         return next(iter(DECLARED[self.name]))
+
+    def build(self, *args: Any, **kwargs: Any) -> ReadOnlyBuilder:
+        """See DatasetBuilder. What one split has inflated of an archive, the others need not inflate again."""
+        with keeping_checkpoints():
+            return super().build(*args, **kwargs)
 
     def plan(self, checksums: Mapping[str, str], download_size: int) -> DatasetPlan:
         """See DatasetBuilder."""

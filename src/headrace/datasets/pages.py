@@ -11,6 +11,7 @@ from headrace.datasets.declare import PublicDataset
 from headrace.datasets.public import public_configs, public_names
 from headrace.plan.display import bytes_text
 from headrace.tfds.feature import labels_in
+from headrace.tfds.features import Image
 
 MAX_NAMES_SHOWN = 20
 
@@ -26,6 +27,11 @@ def dataset_pages() -> dict[str, str]:
     return {"README.md": "\n".join(lines) + "\n", **pages}
 
 
+def image_of(dataset: PublicDataset) -> str | None:
+    """Return the name of the feature that holds pictures, if there is one."""
+    return next((name for name, each in dataset.feature.children().items() if isinstance(each, Image)), None)
+
+
 def _page(name: str) -> Iterator[str]:
     configs = list(public_configs(name).values())
     first = configs[0]
@@ -34,6 +40,9 @@ def _page(name: str) -> Iterator[str]:
     yield f"- homepage: {first.homepage}"
     yield f"- version: {', '.join(map(str, first.versions))}"
     yield f"- licence: {first.license or 'not stated; see the homepage'}"
+    if image_of(first) is not None:
+        yield from ("", f"![Eight pictures of {name} and their classes](samples/{name}.png)", "")
+        yield "*Made up, in the sizes, channels and classes of the dataset, by `tools/dataset_samples.py`.*"
     for dataset in configs:
         yield from _config(dataset)
     yield from ("", "```bibtex", first.citation, "```")

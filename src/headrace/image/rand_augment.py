@@ -30,14 +30,16 @@ def _warp(image: Pixels, matrix: list[list[float]], fill: int) -> Pixels:
     return np.asarray(made).reshape(height, width, channels)
 
 
-def _around_middle(image: Pixels, a: float, b: float, c: float, d: float) -> list[list[float]]:
-    y, x = (image.shape[0] - 1) / 2, (image.shape[1] - 1) / 2
+def around_middle(height: int, width: int, a: float, b: float, c: float, d: float) -> list[list[float]]:
+    """Return the matrix that has these factors, and leaves the middle of an image where it is."""
+    y, x = (height - 1) / 2, (width - 1) / 2
     return [[a, b, x - a * x - b * y], [c, d, y - c * x - d * y]]
 
 
 def _rotate(image: Pixels, degrees: float, fill: int) -> Pixels:
     sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
-    return _warp(image, _around_middle(image, cosine, sine, -sine, cosine), fill)
+    height, width, _ = image.shape
+    return _warp(image, around_middle(height, width, cosine, sine, -sine, cosine), fill)
 
 
 def _blend(image: Pixels, other: NDArray[np.float32], factor: float) -> Pixels:
@@ -124,11 +126,16 @@ def _augment(image: Pixels, draws: NDArray[np.float64], strength: float, fill: i
     return image
 
 
+def check_magnitude(magnitude: int) -> None:
+    """Raise ValueError for a strength that there is not."""
+    if not 0 <= magnitude < BINS:
+        raise ValueError(f"magnitude must be between 0 and {BINS - 1}, not {magnitude}")
+
+
 def _augment_rows(images: Images, draws: Any, magnitude: int, fill: int) -> Column:
     if images.dtype != np.uint8:
         raise TypeError(f"rand_augment works on uint8, not {images.dtype}: use it before images become floats")
-    if not 0 <= magnitude < BINS:
-        raise ValueError(f"magnitude must be between 0 and {BINS - 1}, not {magnitude}")
+    check_magnitude(magnitude)
     numbers = each_row(draws, len(images))
     out = pooled(len(images.data), np.uint8)
     for row, start, own in zip(images.rows(), images.starts.tolist(), numbers, strict=True):

@@ -4,6 +4,6 @@ Importing this package registers them. Places and sizes are computed by the CPU'
 the bit; `docs/device.md` has the bounds of what may differ.
 """
 
-from headrace.image.on_device import colour, decode, geometry, mixing, resizing
+from headrace.image.on_device import colour, decode, geometry, mixing, rand_augment, resizing
 
-__all__ = ["colour", "decode", "geometry", "mixing", "resizing"]
+__all__ = ["colour", "decode", "geometry", "mixing", "rand_augment", "resizing"]
