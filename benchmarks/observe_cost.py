@@ -5,7 +5,8 @@
     python benchmarks/observe_cost.py --passes 9           the timeline: CPU time of whole passes with and without it
 
 Times are noisy and counters are cheap, so instructions are counted, by valgrind. The pass without counters is one in
-which the lines of `Input` and `Meter` that count are left out of their source. Each line runs for as many elements as
+which the lines of `Input` and `Meter` that count are left out of their source, and queues and requests to stores are
+not counted. Each line runs for as many elements as
 take `--seconds` natively; a machine code of a few bytes tells valgrind when to count.
 """
 
@@ -32,9 +33,12 @@ import versions
 
 import headrace as hr
 from headrace.execute import inputs
+from headrace.execute.stages.channel import Channel
 from headrace.execute.stages.starvation import Meter
+from headrace.execute.stats import Stage
 from headrace.observe.gil import GilSampler
 from headrace.observe.recorder import GIL_INTERVAL_SECONDS, Recorder
+from headrace.remote.counters import StoreCounters
 
 MOST_COUNTED, MOST_RECORDED = 0.01, 0.03
 COUNTING = re.compile(r"^ *((self\._)?counters(\.\w+ \+?=.*| = .*)|started = perf_counter_ns\(\))$", re.MULTILINE)
@@ -74,6 +78,9 @@ def without_counters() -> None:
         setattr(inputs.Input, name, defined[name])
     Meter.begin_wait = lambda _: None  # type: ignore[method-assign]
     Meter.end_wait = lambda _, stats: None  # type: ignore[method-assign] # noqa: ARG005
+    Channel._wait_for_space = lambda channel, _: channel._space.wait()  # type: ignore[assignment, return-value]
+    Stage.add_queue = Stage.remove_queue = lambda *_: None  # type: ignore[method-assign, assignment]
+    StoreCounters.watch = lambda *_: None  # type: ignore[method-assign]
 
 
 class Callgrind:

@@ -17,6 +17,7 @@ from headrace.observe.measure_headroom import Headroom, close_iterator, free_ste
 from headrace.observe.verdict import Measurement, StageCost, Verdict
 from headrace.ops.shuffle.shuffle import Shuffle
 from headrace.plan.datasets import dataset_of
+from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import Node, draws_numbers, walk
 
 if TYPE_CHECKING:
@@ -194,6 +195,10 @@ def _stages(plan: Node, now: list[dict[str, Any]], before: list[dict[str, Any]])
                 files=None if found is None or found.files is None else len(found.files),
                 rows_in_all=rows,
                 draws=node is not None and any(map(draws_numbers, walk(node))),
+                input_seconds=line["input_s"] - past.get("input_s", 0.0),
+                room_seconds=line["room_s"] - past.get("room_s", 0.0),
+                memory_seconds=line["memory_s"] - past.get("memory_s", 0.0),
+                on_one_core=line["python"] and (node is None or (node.remark() or "").startswith(ROW_BY_ROW)),
             )
         )
     return tuple(made)
