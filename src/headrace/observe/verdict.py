@@ -13,8 +13,9 @@ class StageCost:
 
     The other seconds are those in which its threads waited for threads before it (`input_seconds`), because its queue
     was full (`room_seconds`) and because the memory budget was used up (`memory_seconds`). `on_one_core` says that it
-    calls Python code, of which the GIL lets one thread run. `rows_in_all` is how many rows it makes in an epoch, if
-    that is known; `draws` whether they differ from epoch to epoch, so that a cache would change what the model sees.
+    calls Python code, of which the GIL lets one thread run; `device` is one that could run it in its place.
+    `rows_in_all` is how many rows it makes in an epoch, if that is known; `draws` whether they differ from epoch to
+    epoch, so that a cache would change what the model sees.
     """
 
     label: str
@@ -34,6 +35,7 @@ class StageCost:
     room_seconds: float = 0.0
     memory_seconds: float = 0.0
     on_one_core: bool = False
+    device: str | None = None
 
     def evidence(self, seconds: float, cpus: int) -> str:
         """Return one line: rows, load, the rate of one core and of all that it can use, and what it waited for."""
@@ -64,7 +66,8 @@ class Measurement:
     """All that the rules look at, for the steady part of a run: after the first element.
 
     `cpu_seconds` is None if only counters are known. `delay_seconds` is how long one thread could have run and had no
-    processor, of the thread that waited the most.
+    processor, of the thread that waited the most. `requests` and `store_bytes` are what stores answered, `disk_cache`
+    whether the bytes of remote files are kept on disk.
     """
 
     steps: int
@@ -81,6 +84,9 @@ class Measurement:
     shuffle_site: str | None = None
     gil_share: float | None = None
     delay_seconds: float = 0.0
+    requests: int = 0
+    store_bytes: int = 0
+    disk_cache: bool = False
 
     @property
     def lost_share(self) -> float:
