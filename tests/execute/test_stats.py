@@ -1,5 +1,7 @@
 """it.stats(): what each stage has done."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import headrace as hr
 from headrace.columns.block import scalar_block
 from headrace.execute.budget import MemoryBudget
 from headrace.execute.stages.channel import Channel, Limits, Ticket
-from headrace.execute.stats import Stage
+from headrace.execute.stats import Counters, Stage
 from headrace.plan.marks import NOWHERE
 
 D = hr.Dataset
@@ -25,6 +27,24 @@ def test_rows_blocks_and_bytes_of_each_stage():
     assert [found[s]["rows"] for s in ("range", "map", "batch")] == [100, 100, 10]
     assert found["batch"]["bytes"] == 800
     assert found["batch"]["blocks"] == 10
+
+
+def test_bytes_of_many_blocks_are_told_from_some_of_them():
+    it = D.range(1000).iterator()
+    it._settings = replace(it._settings, block_rows=3)
+    list(it)
+    line = stages(it)["range"]
+    assert line["blocks"] > 300 and line["bytes"] == 8000
+
+
+def test_bytes_of_streams_are_added():
+    total = Counters()
+    for rows, nbytes in ((10, 80), (5, 100)):
+        one = Counters()
+        one.rows = one.blocks = rows
+        one.measure(2, 2 * nbytes // rows)
+        total.add(one)
+    assert (total.rows, total.nbytes) == (15, 180)
 
 
 def test_time_is_charged_to_the_stage_that_spends_it(clock):

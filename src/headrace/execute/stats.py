@@ -37,23 +37,43 @@ class Queue(Protocol):
         ...
 
 
-class Counters:
-    """The numbers of one open stream; only its own thread writes them."""
+MEASURED_BLOCKS, BLOCKS_BETWEEN_MEASUREMENTS = 4, 16
 
-    __slots__ = ("blocks", "nanoseconds", "nbytes", "rows")
+
+class Counters:
+    """The numbers of one open stream; only its own thread writes them.
+
+    To ask a block for its size costs as much as all other counting together. So only the first blocks and then every
+    16th are asked, the next of them is number `look`, and the others are assumed to have as many bytes a row.
+    """
+
+    __slots__ = ("_measured_bytes", "_measured_rows", "blocks", "look", "nanoseconds", "rows")
 
     def __init__(self) -> None:
         self.rows: int = 0
         self.blocks: int = 0
-        self.nbytes: int = 0
+        self.look: int = 1
         self.nanoseconds: int = 0
+        self._measured_rows = self._measured_bytes = 0
+
+    def measure(self, rows: int, nbytes: int) -> None:
+        """Take in the size of the block that was just counted."""
+        self._measured_rows += rows
+        self._measured_bytes += nbytes
+        self.look += 1 if self.blocks < MEASURED_BLOCKS else BLOCKS_BETWEEN_MEASUREMENTS
+
+    @property
+    def nbytes(self) -> int:
+        """Return how many bytes the rows have, as far as blocks were measured."""
+        return self._measured_bytes * self.rows // self._measured_rows if self._measured_rows else 0
 
     def add(self, other: Counters) -> None:
         """Add the numbers of another stream."""
+        nbytes = self.nbytes + other.nbytes
         self.rows += other.rows
         self.blocks += other.blocks
-        self.nbytes += other.nbytes
         self.nanoseconds += other.nanoseconds
+        self._measured_rows, self._measured_bytes = self.rows, nbytes
 
 
 class Stage:
