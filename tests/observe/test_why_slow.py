@@ -114,10 +114,18 @@ def test_a_call_that_waited_for_a_processor_is_not_a_slow_record(monkeypatch):
     timed(0)
     (tally,) = timed._tallies.values()
     monkeypatch.setattr(tally, "_ask", lambda: 290_000_000)
-    tally.add(300_000_000, 1_000_000)
+    tally.add(300_000_000, 9_900_000)
     cost = timed.cost()
     assert cost.slowest_seconds[0] == pytest.approx(0.01, abs=0.001)
     assert cost.delay_seconds == 0.29 and cost.computing_share > 0.9
+
+
+def test_a_function_that_waits_does_so_on_a_busy_machine_too():
+    """After a sleep of 2 ms a call waits for a processor for 1 ms: it would overlap with others all the same."""
+    waits = replace(function(wall=9.0, cpu=0.1), delay_seconds=3.0)
+    assert judge(measured((), (waits,))).limit == "function waits"
+    computes = replace(function(wall=9.0, cpu=3.0), delay_seconds=5.0)
+    assert judge(measured((), (computes,))).limit == "CPU"
 
 
 class Bus(PlainTarget):

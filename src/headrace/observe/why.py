@@ -100,18 +100,11 @@ def measured(
             None if shuffle is None else shuffle.site,
             gil.share,
             delay,
+            requests=store.get("requests", 0) - before.get("requests", 0),
+            store_bytes=store.get("bytes", 0) - before.get("bytes", 0),
             disk_cache=merge_options(plan).remote_cache is not None,
-            **_asked(store, before),
         )
     )
-
-
-def _asked(store: dict[str, Any], before: dict[str, Any]) -> dict[str, int]:
-    """What stores answered since `before`."""
-    return {
-        "requests": store.get("requests", 0) - before.get("requests", 0),
-        "store_bytes": store.get("bytes", 0) - before.get("bytes", 0),
-    }
 
 
 def _run_delays() -> dict[str, int]:
@@ -156,7 +149,7 @@ def why_slow_so_far(self: Iterator) -> Verdict:
     True
     """
     stats = self.stats()
-    starved = stats["starvation"]
+    starved, store = stats["starvation"], stats.get("store", {})
     gil = None if self._recorder is None else self._recorder.gil.share
     python = [line for line in stats["stages"] if line["python"] and line["threaded"]]
     held = gil is not None and gil >= GIL_SHARE and bool(python)
@@ -173,8 +166,9 @@ def why_slow_so_far(self: Iterator) -> Verdict:
             _stages(self._course.plan, stats["stages"], []),
             tuple(map(_function, python)) if held else (),
             gil_share=gil,
+            requests=store.get("requests", 0),
+            store_bytes=store.get("bytes", 0),
             disk_cache=merge_options(self._course.plan).remote_cache is not None,
-            **_asked(stats.get("store", {}), {}),
         )
     )
 
