@@ -31,7 +31,9 @@ import headrace as hr
 
 def parse(record):
     image = np.frombuffer(record, np.uint8)[:3600].reshape(60, 60)
-    return np.sqrt(image + float(len(str(record[:10]))))
+    for _ in range(12):
+        image = np.sqrt(image + float(len(str(record[:10]))))
+    return image
 
 def augment(image, rng):
     return image[::-1] if rng.random() < 0.5 else image
@@ -69,9 +71,7 @@ def write_report(folder: Path) -> Path:
     it.record(0.05, calls=True)
     for _ in it:
         time.sleep(STEP_SECONDS)  # the trainer's step
-    for rank in range(2):
-        hr.observe.share_rank(it, folder / "ranks", rank=rank)
-    it.report(folder / "run.html", ranks=folder / "ranks")
+    it.report(folder / "run.html")
     return folder / "run.html"
 
 
