@@ -8,7 +8,7 @@ from headrace.plan.display import bytes_text
 WAITING_CALLS = 16
 """Calls that only wait are expected to overlap this often with AUTOTUNE."""
 PARTS_AT_A_TIME = 4
-"""So many parts of a source that waits are advised to be read at a time."""
+"""How many parts of a source that waits should be read at a time."""
 REQUEST_BYTES = 4 << 20
 """One request for bytes of a large file asks for this many."""
 SMALL_ANSWER_BYTES = 1 << 20

@@ -37,7 +37,7 @@ class StoreCounters:
         self.add(perf_counter_ns() - begun, len(data) if isinstance(data, bytes) else 0, failed=failed)
 
     def add(self, nanoseconds: int, nbytes: int, *, failed: bool = False) -> None:
-        """Count a request that took so long and gave so many bytes."""
+        """Count a request by how long it took and how many bytes it gave."""
         bucket = max(0, int(nanoseconds / (1e9 * FIRST_BUCKET_SECONDS))).bit_length()
         with self._lock:
             self._requests += 1
