@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS ?= constraints.txt
 INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help compiler constraints servers demo demo-text check test lint types fast unit bench perf-check wheels sdist docs soak kills fuzz chaos clean
+.PHONY: help compiler constraints servers demo demo-text check test lint types fast unit bench perf-check observe wheels sdist docs soak kills fuzz chaos clean
 
 help:
 	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
@@ -21,6 +21,7 @@ help:
 	@echo "make servers install PostgreSQL, MariaDB and Chromium by apt, as root, for the tests that would be skipped without them"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make perf-check  CPU time beside plain NumPy: fails if headrace has become slower, on any machine (seconds)"
+	@echo "make observe  do verdicts name planted bottlenecks, what do counters and timelines cost, do rows_of, skip_steps and debug agree with logged runs (20 minutes)"
 	@echo "make wheels  build a Linux wheel that runs on glibc 2.28 and newer, and the sdist, into dist/ (minutes)"
 	@echo "make docs    build the documentation into site/; warnings are errors"
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
@@ -109,6 +110,12 @@ bench: $(VENV)/.installed-bench
 
 perf-check: $(VENV)/.installed-demo
 	$(BIN)/python benchmarks/perf_check.py
+
+observe: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/why_slow.py --pipelines 100
+	$(BIN)/python benchmarks/observe_cost.py
+	$(BIN)/python benchmarks/observe_cost.py --counters
+	$(BIN)/python -m tests.observe.provenance --steps 21000 --rows 1000
 
 wheels: $(VENV)/.installed-wheels sdist
 	$(BIN)/python tools/build_wheels.py --out dist

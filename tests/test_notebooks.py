@@ -39,6 +39,12 @@ CELLS = {
         "    for x in D.range(10**9).map(slow, mode='eager'):\n        seen.append(int(x))\n"
         "except KeyboardInterrupt:\n    print('interrupted')"
     ),
+    "live view": "running = iter(D.range(400).batch(10).prefetch(2)); running",
+    "running": (
+        "import threading\n"
+        "*_, view = [each for each in threading.enumerate() if each.name == 'headrace-live-view']\n"
+        "count = len(list(running))\nview.join(60)\nprint(count, view.is_alive())"
+    ),
     "afterwards": "print(len(seen) < 10**6, [int(x) for x in D.range(3).progress()])",
 }
 
@@ -100,3 +106,10 @@ def test_a_function_that_is_reloaded_is_the_one_that_runs(outputs):
 def test_an_interrupt_ends_the_cell_and_nothing_else(outputs):
     assert text_of(outputs["interrupted"]) == "interrupted\n"
     assert text_of(outputs["afterwards"]).endswith("True [0, 1, 2]\n")
+
+
+def test_the_view_of_an_iterator_follows_it_while_other_cells_run(outputs):
+    assert "40 False" in text_of(outputs["running"])
+    assert len(outputs["live view"]) == 1
+    shown = html_of(outputs["live view"])
+    assert "40 given, at its end" in shown and "<meter" in shown

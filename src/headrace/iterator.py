@@ -51,11 +51,13 @@ from headrace.plan.prepared import Prepared
 
 if TYPE_CHECKING:
     from headrace.execute.origin import Origin
+    from headrace.observe.notebook import html_of, show_live
     from headrace.observe.recorder import Recorder
-    from headrace.observe.report import html_of, record, report
+    from headrace.observe.report import record, report
     from headrace.observe.why import why_slow_so_far
 else:
-    html_of = Deferred("headrace.observe.report", "html_of")
+    html_of = Deferred("headrace.observe.notebook", "html_of")
+    show_live = Deferred("headrace.observe.notebook", "show_live")
     record = Deferred("headrace.observe.report")
     report = Deferred("headrace.observe.report")
     why_slow_so_far = Deferred("headrace.observe.why", "why_slow_so_far")
@@ -253,6 +255,11 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
     def _course(self) -> Course:
         course: Course = self._cursor.place.course
         return course
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed, or has given its last element."""
+        return self._closed or self._place.over
 
     @property
     def is_untouched(self) -> bool:
@@ -688,7 +695,9 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         `stats()["first"]` how long the parts of the first wait took: to prepare the plan, to open it or restore a
         state, to fill buffers; with `record(calls=True)`, each stage's "latency" how long its calls took;
         `stats()["memory"]` how many bytes of large arrays this process holds (`in_use`), keeps for the next ones
-        (`idle`) and has page-locked for a device (`pinned`), and how often memory was `taken` and `reused`.
+        (`idle`) and has page-locked for a device (`pinned`), and how often memory was `taken` and `reused`. If remote
+        files are read, `stats()["store"]` counts requests, retries, bytes and hits of the cache on disk, and has a
+        histogram of how long answers took.
         """
         if self._run is not None:
             self._last_stats = self._report(self._run)
@@ -705,7 +714,8 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
 
     def _report(self, run: Pass) -> Stats:
         stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
-        return Stats(epoch=self._course.epoch, delivered=self._delivered, stages=stages)
+        counted = {name: counters.report() for name, counters in list(run.counters.items())}
+        return Stats(epoch=self._course.epoch, delivered=self._delivered, stages=stages, **counted)
 
     def tuning(self) -> Tuning:
         """Return what AUTOTUNE has chosen so far, stage by stage, and why; `ds.with_options(frozen=...)` repeats it.
@@ -723,6 +733,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
     record = record
     report = report
     _repr_html_ = html_of
+    _ipython_display_ = show_live
 
     def close(self) -> None:
         """End the pass and free all it holds, as soon as the user call in flight returns."""

@@ -1,6 +1,7 @@
 """Pipelines whose elements say which records they hold, to check `rows_of`, `skip_steps` and `debug` against runs.
 
-`python -m tests.observe.provenance --steps 1000 --rows 1000` runs the full checks; the suite runs a few of each.
+`python -m tests.observe.provenance --steps 21000 --rows 1000` runs the full checks (1,000 random steps of each of 21
+pipelines); the suite runs a few of each. `make observe` runs it beside the benchmarks of verdicts and of their cost.
 """
 
 import argparse
@@ -179,8 +180,8 @@ def check_replay(name, count, draw):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=21_000, help="random steps of all pipelines together")
+    parser.add_argument("--rows", type=int, default=1000, help="rows that are replayed")
     chosen = parser.parse_args()
     draw = random.Random(0)
     started = time.perf_counter()

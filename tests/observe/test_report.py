@@ -11,6 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.observe.report import load_record, page
+from headrace.remote.counters import StoreCounters
 
 D = hr.Dataset
 CHROMIUM = shutil.which("chromium")
@@ -34,12 +35,20 @@ def recorded(path, threads=None):
             "waited_s": i / 4,
             "computed_s": i / 2,
             "memory": 1000 * i,
-            "stages": [[r, b, i * 0.3 * (k + 1) / len(stages), 0.0] for k, (r, b, _, _) in enumerate(stages)],
+            "stages": [
+                [r, b, i * 0.3 * (k + 1) / len(stages), 0.0, 0.0, i % 5] for k, (r, b, _, _) in enumerate(stages)
+            ],
         }
         for i in range(600)
     ]
-    ranks = {"text": "the straggler is rank 1", "straggler": 1, "names": ["rank 0", "rank 1"]}
+    ranks = {"text": "the straggler is rank 1", "straggler": 1, "names": ["rank 0", "rank 1"], "steps": 600}
     made["ranks"] = {**ranks, "waiting": [[0.1] * 60, [0.7] * 60]}
+    counters = StoreCounters()
+    for milliseconds in (3, 5, 40, 300):
+        counters.add(milliseconds * 1_000_000, 1000)
+    counters.cached(3, 1)
+    counters.retried()
+    made["store"] = counters.report()
     path.write_text(json.dumps(made))
     return path
 
@@ -131,11 +140,39 @@ def test_the_parts_of_the_first_wait_and_the_slowest_calls_are_shown(pages, open
     assert tab.errors == []
 
 
+def test_queues_and_steps_are_lanes_of_the_timeline(pages, opened):
+    tab = opened(pages / "ab.html")
+    text = tab.locator("#chart").inner_html()
+    assert "steps" in text and "<path" not in text  # the first run has no threads
+    made = load_record(pages / "b.json")
+    made["explanation"] = "threads"
+    (pages / "b.html").write_text(page([made]))
+    tab = opened(pages / "b.html")
+    lanes = ["waits", "steps", *(stage["operation"] for stage in made["stages"])]
+    assert tab.locator("#chart path").count() == sum(stage["threaded"] for stage in made["stages"]) > 0
+    tab.locator("#chart").hover(position={"x": 300, "y": lanes.index("map") * 36 + 20})
+    assert re.fullmatch(r"map\(.*\), \d+\.\d\d s: .*, \d ready", tab.locator("#tip").inner_text())
+    tab.locator("#chart").hover(position={"x": 300, "y": 36 + 20})
+    assert "elements/s" in tab.locator("#tip").inner_text()
+    assert tab.errors == []
+
+
+def test_answers_of_stores_are_a_histogram(pages, opened):
+    tab = opened(pages / "a.html")
+    assert "4 answers with 4.0 kB, 0 failed, 1 asked again" in tab.locator("#store").inner_text()
+    assert "had 3 of 4 ranges" in tab.locator("#store").inner_text()
+    assert tab.locator("#store .bars > div").count() == 8  # from 4 ms to 512 ms
+    tab.locator("#store .bars > div").last.hover()
+    assert tab.locator("#tip").inner_text() == "1 answers in 256.00 to 512.00 ms"
+    assert tab.errors == []
+
+
 def test_ranks_are_a_heat_map(pages, opened):
     tab = opened(pages / "a.html")
     assert tab.locator("#heat rect").count() == 120
     tab.locator("#heat").hover(position={"x": 500, "y": 30})
-    assert tab.locator("#tip").inner_text() == "rank 1: 70 % waiting"
+    assert re.fullmatch(r"rank 1, step \d+: 70 % waiting", tab.locator("#tip").inner_text())
+    assert "step 600" in tab.locator("#heat").inner_html()
     assert tab.errors == []
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import sqlite3
 import threading
 
 import numpy as np
@@ -37,6 +38,26 @@ def test_records_of_files_have_a_file_a_number_and_an_offset(tmp_path):
     assert [row.file for row in (first, second, third)] == [str(path)] * 3
     assert [(row.number, row.offset) for row in (first, second, third)] == [(0, 0), (1, 19), (2, 45)]
     assert str(second) == f"{path}, record 1, byte 19"
+
+
+@pytest.mark.parametrize("about", [{"key": "id"}, {"key": "name"}, {"key": "id", "partitions": 3}, {}])
+def test_rows_of_a_database_have_their_key(tmp_path, about):
+    with sqlite3.connect(tmp_path / "shop.db") as db:
+        db.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT UNIQUE)")
+        db.executemany("INSERT INTO item VALUES (?, ?)", [(10 + 3 * i, f"n{i:03}") for i in range(90)])
+    ds = D.from_sql(f"sqlite:///{tmp_path}/shop.db", "SELECT * FROM item", **about).shuffle(20, seed=1).batch(4)
+    batch = list(ds)[11]
+    found = ds.rows_of(11)
+    assert [row.key for row in found] == (batch[about["key"]].tolist() if about else [None] * 4)
+    assert str(found).count(", key ") == (4 if about else 0)
+
+
+def test_rows_of_an_indexed_database_have_their_key(tmp_path):
+    with sqlite3.connect(tmp_path / "shop.db") as db:
+        db.execute("CREATE TABLE item (id INTEGER PRIMARY KEY)")
+        db.executemany("INSERT INTO item VALUES (?)", [(5 + i,) for i in range(90)])
+    ds = D.from_sql(f"sqlite:///{tmp_path}/shop.db", "SELECT * FROM item", key="id", index=True).shuffle(seed=1)
+    assert [row.key for row in ds.batch(4).rows_of(7)] == ds.batch(4)[7]["id"].tolist()
 
 
 def test_step_10_to_the_6_is_found_by_number():

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from headrace.observe.functions import FunctionCost, Timed, with_timed_functions
 from headrace.observe.judge import judge
 from headrace.observe.measure_headroom import Headroom
 from headrace.observe.verdict import WORDS, Measurement, StageCost
+from headrace.observe.why import _stages
 
 D = hr.Dataset
 DOCS = Path(__file__).parents[2] / "docs/observe.md"
@@ -112,10 +114,18 @@ def test_a_call_that_waited_for_a_processor_is_not_a_slow_record(monkeypatch):
     timed(0)
     (tally,) = timed._tallies.values()
     monkeypatch.setattr(tally, "_ask", lambda: 290_000_000)
-    tally.add(300_000_000, 1_000_000)
+    tally.add(300_000_000, 9_900_000)
     cost = timed.cost()
     assert cost.slowest_seconds[0] == pytest.approx(0.01, abs=0.001)
     assert cost.delay_seconds == 0.29 and cost.computing_share > 0.9
+
+
+def test_a_function_that_waits_does_so_on_a_busy_machine_too():
+    """After a sleep of 2 ms a call waits for a processor for 1 ms: it would overlap with others all the same."""
+    waits = replace(function(wall=9.0, cpu=0.1), delay_seconds=3.0)
+    assert judge(measured((), (waits,))).limit == "function waits"
+    computes = replace(function(wall=9.0, cpu=3.0), delay_seconds=5.0)
+    assert judge(measured((), (computes,))).limit == "CPU"
 
 
 class Bus(PlainTarget):
@@ -133,6 +143,60 @@ class BusFeed(Feed):
 
     def make_target(self):
         return Bus()
+
+
+def remedies_of(*stages, **about):
+    return {remedy.what.partition(":")[0]: remedy.gain for remedy in judge(measured(stages, **about)).remedies}
+
+
+def test_files_that_are_small_for_a_store_should_be_larger():
+    source = stage("TFRecordDataset(…)", is_source=True, files=900, in_store=True)
+    small = remedies_of(source, requests=100, store_bytes=100 * 6000, cpu_seconds=0.1)
+    assert small["fewer, larger files"] == pytest.approx(10 / 1.09)  # one request in place of a hundred
+    assert small["Options(remote_cache=folder)"] == pytest.approx(10 / 5.5)
+    large = remedies_of(source, requests=100, store_bytes=400 << 20, disk_cache=True)
+    assert not {"fewer, larger files", "Options(remote_cache=folder)"} & set(large)
+
+
+def test_a_source_that_waits_is_read_in_parts_at_a_time():
+    found = remedies_of(stage("from_generator(rows)", is_source=True), cpu_seconds=0.1)
+    assert found["4 parts of the source at a time"] == pytest.approx(10 / 2.25)
+    assert not any("num_parallel_reads" in what for what in found)
+
+
+def test_a_gpu_that_is_there_is_a_remedy():
+    found = judge(measured((stage("map(fn)", device="cuda"),))).remedies
+    assert found[0].what.startswith('device="cuda" for map(fn)') and found[0].gain == pytest.approx(10.0)
+
+
+def test_requests_to_stores_are_part_of_a_measurement():
+    url = "memory://why-slow/a.txt"
+    with fsspec.open(url, "wb") as file:
+        file.write(b"".join(b"%d\n" % i for i in range(1000)))
+    verdict = hr.TextLineDataset([url] * 300).batch(10).why_slow(0.3)
+    assert verdict.measurement.requests > 2
+    assert verdict.measurement.store_bytes > 0 and not verdict.measurement.disk_cache
+
+
+def test_stages_that_open_during_the_measurement_keep_their_numbers_apart():
+    def line(operation, busy, depth):
+        numbers = dict.fromkeys(("bytes", "waiting_s", "input_s", "room_s", "memory_s"), 0)
+        about = {"stage": f"{operation}()", "operation": operation, "site": None, "remedy": "", "python": False}
+        return {**about, **numbers, "rows": 10, "busy_s": busy, "depth": depth}
+
+    before = [line("range", 1.0, 1), line("batch", 5.0, 0)]
+    now = [line("range", 1.5, 1), line("scan", 0.25, 1), line("batch", 7.0, 0)]
+    made = _stages(D.range(3).batch(1)._node, now, before)
+    assert [stage.busy_seconds for stage in made] == [0.5, 0.25, 2.0]
+
+
+def test_evidence_says_what_a_stage_waited_for():
+    waits = {"input_seconds": 2.0, "room_seconds": 3.0, "memory_seconds": 0.01}
+    shown = str(judge(measured((stage("batch(batch_size=8)", busy=5.0, **waits),))))
+    assert "busy 5.00 s (0.5 cores), 20 rows/s a core, at most 80 on 4" in shown
+    assert "waited 2.00 s for input, 3.00 s for room\n" in shown
+    python = str(judge(measured((stage("map(fn)", busy=5.0, on_one_core=True),))))
+    assert "20 rows/s a core, at most 20 on 1\n" in python
 
 
 def test_a_slow_copy_is_found_in_a_feed():

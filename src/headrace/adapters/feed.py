@@ -342,6 +342,9 @@ class FeedIterator(_native.Forward, PythonIterator[Any]):
     def _repr_html_(self) -> str:
         return self._iterator._repr_html_()
 
+    def _ipython_display_(self) -> None:
+        self._iterator._ipython_display_()
+
     def state(self) -> dict[str, Any]:
         """Return the position after the last element that was given; elements staged ahead count as unread."""
         return self._iterator.state()

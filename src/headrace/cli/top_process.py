@@ -11,6 +11,7 @@ from rich.table import Table
 
 from headrace.cli.output import printable, show_json
 from headrace.observe.local_socket import ask_process
+from headrace.observe.notebook import ready_text
 
 
 def watch_process(pid: int, seconds: float, count: int, *, as_json: bool) -> None:
@@ -45,7 +46,7 @@ def _pass(now: dict[str, Any], last: dict[str, Any] | None) -> Table:
     title = f"{now['plan']}  ·  {rate:,.1f} elements/s  ·  starved {starved['share']:.0%}"
     table = Table(title=printable(title), title_justify="left", expand=True)
     table.add_column("stage")
-    for name in ("rows", "rows/s", "busy", "waiting"):
+    for name in ("rows", "rows/s", "busy", "queue", "waiting"):
         table.add_column(name, justify="right")
     for number, stage in enumerate(now["stages"]):
         past = last["stages"][number] if last and number < len(last["stages"]) else {"rows": 0, "busy_s": 0.0}
@@ -55,6 +56,7 @@ def _pass(now: dict[str, Any], last: dict[str, Any] | None) -> Table:
             f"{stage['rows']:,}",
             f"{(stage['rows'] - past['rows']) / max(span, 1e-9):,.0f}",
             f"{busy:.0%}",
+            ready_text(stage),
             f"{stage['waiting_s']:.2f} s",
         )
     return table

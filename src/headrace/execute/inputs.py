@@ -229,7 +229,8 @@ class Input:
         counters = self._counters
         counters.rows += rows
         counters.blocks += 1
-        counters.nbytes += item.nbytes
+        if counters.blocks == counters.look:
+            counters.measure(rows, item.nbytes)
 
     def _note_origin(self, failure: Failure, node: Node) -> None:
         """Attach to the error of a user's function how to find the record that its row was made from."""

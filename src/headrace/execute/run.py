@@ -17,7 +17,7 @@ from headrace.execute.latencies import Latencies
 from headrace.execute.origin import Patience
 from headrace.execute.pool import ScanPolicy, pool
 from headrace.execute.stages.autotune import Tuner
-from headrace.execute.stats import Stage
+from headrace.execute.stats import Reports, Stage
 from headrace.execute.stream import Pace, Pulled
 from headrace.options import Options
 from headrace.plan.marks import START, Mark, Marks
@@ -76,6 +76,8 @@ class Pass:
         self.cancelled: bool = False
         self.live = False
         self.shared: dict[Any, Any] = {}
+        self.counters: dict[str, Reports] = {}
+        """Counters of the whole pass that `stats()` shows under these names."""
         self.threads: set[int] = set()
         self.pooled = False  # whether workers of the pool run parts of it
         self.origins: dict[int, str] | None = None

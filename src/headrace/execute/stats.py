@@ -26,23 +26,54 @@ class Reports(Protocol):
 R = TypeVar("R", bound=Reports)
 
 
-class Counters:
-    """The numbers of one open stream; only its own thread writes them."""
+class Queue(Protocol):
+    """What threads of a stage have made and the consumer has not taken."""
 
-    __slots__ = ("blocks", "nanoseconds", "nbytes", "rows")
+    full_nanoseconds: int
+    memory_nanoseconds: int
+
+    def depth(self) -> tuple[int, int]:
+        """Return how many pieces of work are ready, and how many may be."""
+        ...
+
+
+MEASURED_BLOCKS, BLOCKS_BETWEEN_MEASUREMENTS = 4, 16
+
+
+class Counters:
+    """The numbers of one open stream; only its own thread writes them.
+
+    To ask a block for its size costs as much as all other counting together. So only the first blocks and then every
+    16th are asked, the next of them is number `look`, and the others are assumed to have as many bytes a row.
+    """
+
+    __slots__ = ("_measured_bytes", "_measured_rows", "blocks", "look", "nanoseconds", "rows")
 
     def __init__(self) -> None:
         self.rows: int = 0
         self.blocks: int = 0
-        self.nbytes: int = 0
+        self.look: int = 1
         self.nanoseconds: int = 0
+        self._measured_rows = self._measured_bytes = 0
+
+    def measure(self, rows: int, nbytes: int) -> None:
+        """Take in the size of the block that was just counted."""
+        self._measured_rows += rows
+        self._measured_bytes += nbytes
+        self.look += 1 if self.blocks < MEASURED_BLOCKS else BLOCKS_BETWEEN_MEASUREMENTS
+
+    @property
+    def nbytes(self) -> int:
+        """Return how many bytes the rows have, as far as blocks were measured."""
+        return self._measured_bytes * self.rows // self._measured_rows if self._measured_rows else 0
 
     def add(self, other: Counters) -> None:
         """Add the numbers of another stream."""
+        nbytes = self.nbytes + other.nbytes
         self.rows += other.rows
         self.blocks += other.blocks
-        self.nbytes += other.nbytes
         self.nanoseconds += other.nanoseconds
+        self._measured_rows, self._measured_bytes = self.rows, nbytes
 
 
 class Stage:
@@ -68,6 +99,8 @@ class Stage:
         self._live: set[Counters] = set()
         self._work = 0
         self._filled = [0, 0]
+        self._queues: set[Queue] = set()
+        self._waits = [0, 0]
         self._extras: dict[str, Reports] = {}
         self._lock = threading.RLock()
 
@@ -113,6 +146,41 @@ class Stage:
         with self._lock:
             self._work += nanoseconds
 
+    def add_queue(self, queue: Queue) -> None:
+        """Count how long threads wait for room in a new queue."""
+        with self._lock:
+            self._queues.add(queue)
+
+    def remove_queue(self, queue: Queue) -> None:
+        """Remove a queue that is closed."""
+        with self._lock:
+            if queue in self._queues:
+                self._queues.remove(queue)
+                self._waits[0] += queue.full_nanoseconds
+                self._waits[1] += queue.memory_nanoseconds
+
+    def _waited_for_room(self) -> tuple[int, int]:
+        """Return the nanoseconds in which threads waited because a queue was full, and because memory was short."""
+        with self._lock:
+            full, memory = self._waits
+            for queue in self._queues:
+                full += queue.full_nanoseconds
+                memory += queue.memory_nanoseconds
+        return full, memory
+
+    def _waited_for_inputs(self) -> int:
+        """Return the nanoseconds in which this stage waited for threads of stages before it."""
+        return sum(
+            stage._total().nanoseconds if stage.threaded else stage._waited_for_inputs()
+            for stage in list(self.inputs.values())
+        )
+
+    def _depth(self) -> tuple[int, int]:
+        with self._lock:
+            queues = list(self._queues)
+        depths = [queue.depth() for queue in queues]  # with no lock held: a queue has its own
+        return sum(ready for ready, _ in depths), sum(room for _, room in depths)
+
     def filled(self, used: int, room: int) -> None:
         """Record that `used` of `room` cells in its rows were filled."""
         with self._lock:
@@ -138,7 +206,8 @@ class Stage:
     def report(self, depth: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the inputs' reports, then this stage's, which is `depth` operations before the last.
 
-        Busy is its own time, waiting the time others waited for its threads.
+        Busy is its own time, waiting the time others waited for its threads. `input_s`, `room_s` and `memory_s` are how
+        long it waited for threads before it, because its queue was full, and because the memory budget was used up.
         """
         with self._lock:
             inputs = list(self.inputs.values())
@@ -146,6 +215,8 @@ class Stage:
             yield from stage.report(depth + 1)
         total = self._total()
         within = 0 if self.threaded else sum(stage._total().nanoseconds for stage in inputs)
+        full, memory = self._waited_for_room()
+        ready, room = self._depth()
         busy = self._work if self.threaded else total.nanoseconds - within
         yield {
             "stage": self.label,
@@ -154,6 +225,11 @@ class Stage:
             "bytes": total.nbytes,
             "busy_s": max(0, busy) / 1e9,
             "waiting_s": total.nanoseconds / 1e9 if self.threaded else 0.0,
+            "input_s": self._waited_for_inputs() / 1e9,
+            "room_s": full / 1e9,
+            "memory_s": memory / 1e9,
+            "ready": ready,
+            "room": room,
             "remedy": self.remedy or self._common_remedy(),
             "operation": self._operation,
             "depth": depth,

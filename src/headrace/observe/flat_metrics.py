@@ -9,7 +9,7 @@ from headrace.observe.live import snapshot
 if TYPE_CHECKING:
     from headrace.iterator import Iterator
 
-STAGE_NUMBERS = ("rows", "bytes", "busy_s", "waiting_s")
+STAGE_NUMBERS = ("rows", "bytes", "busy_s", "waiting_s", "input_s", "room_s", "memory_s", "ready")
 
 
 def scalars(it: Iterator, prefix: str = "headrace/") -> dict[str, float]:
@@ -43,6 +43,7 @@ def flat(found: dict[str, Any], prefix: str = "headrace/") -> dict[str, float]:
         "first_s": found["starvation"]["first_s"],
         **{f"first/{name}": value for name, value in found["first"].items()},
         **{f"memory/{name}": value for name, value in found["memory"].items()},
+        **{f"store/{name}": value for name, value in found["store"].items()},
     }
     for number, stage in enumerate(found["stages"]):
         for name in STAGE_NUMBERS:

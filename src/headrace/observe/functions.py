@@ -125,8 +125,9 @@ class FunctionCost:
 
     @property
     def computing_share(self) -> float:
-        """The share of the wall time in which calls computed, or would have if there had been a processor."""
-        return (self.cpu_seconds + self.delay_seconds) / self.wall_seconds if self.wall_seconds else 1.0
+        """The share of the time in which calls computed, without the time in which they had no processor."""
+        own = self.wall_seconds - self.delay_seconds
+        return self.cpu_seconds / own if own > 0 else 1.0
 
     @property
     def slow_share(self) -> float:

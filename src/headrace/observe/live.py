@@ -51,5 +51,6 @@ def snapshot(it: Iterator) -> dict[str, Any]:
         "starvation": dict(stats["starvation"]),
         "first": dict(stats["first"]),
         "memory": dict(stats["memory"]),
+        "store": dict(stats.get("store", {})),
         "tuning": {name: str(value) for name, value in it.tuning()["chosen"].items()},
     }

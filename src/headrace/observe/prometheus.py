@@ -18,6 +18,15 @@ METRICS = {
     "stage_bytes_total": ("counter", "Bytes that a stage has made."),
     "stage_busy_seconds_total": ("counter", "Seconds that a stage was at work."),
     "stage_waiting_seconds_total": ("counter", "Seconds that others waited for the threads of a stage."),
+    "stage_input_seconds_total": ("counter", "Seconds that a stage waited for threads of the stages before it."),
+    "stage_room_seconds_total": ("counter", "Seconds that threads of a stage waited because its queue was full."),
+    "stage_memory_seconds_total": ("counter", "Seconds that threads of a stage waited for the memory budget."),
+    "stage_ready": ("gauge", "Pieces of work in the queue of a stage, ready to be taken."),
+    "store_requests_total": ("counter", "Requests to stores that were answered."),
+    "store_retries_total": ("counter", "Requests to stores that were sent again after a fault."),
+    "store_bytes_total": ("counter", "Bytes that came from stores."),
+    "store_cache_hits_total": ("counter", "Ranges of remote files that the cache on disk had."),
+    "store_cache_misses_total": ("counter", "Ranges of remote files that the cache on disk had not."),
     "memory_bytes": ("gauge", "Bytes of large arrays that this process holds."),
 }
 """Every metric: its kind, and what it tells."""
@@ -41,6 +50,13 @@ def samples() -> Iterator[Sample]:
             yield "stage_bytes_total", of_stage, stage["bytes"]
             yield "stage_busy_seconds_total", of_stage, stage["busy_s"]
             yield "stage_waiting_seconds_total", of_stage, stage["waiting_s"]
+            yield "stage_input_seconds_total", of_stage, stage["input_s"]
+            yield "stage_room_seconds_total", of_stage, stage["room_s"]
+            yield "stage_memory_seconds_total", of_stage, stage["memory_s"]
+            yield "stage_ready", of_stage, stage["ready"]
+        for name in ("requests", "retries", "bytes", "cache_hits", "cache_misses"):
+            if name in found["store"]:
+                yield f"store_{name}_total", labels, found["store"][name]
         memory = found["memory"]
     if memory is not None:
         yield "memory_bytes", {}, memory["in_use"]

@@ -7,9 +7,11 @@ import os
 import posixpath
 import socket
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.core.paths import refuse_shortened_url
 from headrace.errors import HeadraceError
@@ -45,13 +47,18 @@ class Ranks:
         return int(slowest["rank"])
 
     def waiting_shares(self) -> list[list[float]]:
-        """For each rank, the share of time it waited for data, in equal parts of the time that all have recorded."""
+        """For each rank, the share of time that it waited for data, in equal parts of the steps of all ranks.
+
+        Steps and not times are compared: clocks of machines differ, and a step is where ranks wait for each other.
+        """
         samples = [each["samples"] for each in self.processes]
-        start = min((s[0]["time"] for s in samples if s), default=0.0)
-        stop = max((s[-1]["time"] for s in samples if s), default=0.0)
-        wide = (stop - start) / COLUMNS
-        edges = [start + k * wide for k in range(COLUMNS + 1)]
-        return [[_waited(each, *span) for span in pairwise(edges)] for each in samples] if wide > 0 else []
+        edges = np.linspace(0, self.steps, COLUMNS + 1)
+        return [_shares(each, edges) for each in samples] if self.steps else []
+
+    @property
+    def steps(self) -> int:
+        """How many steps the rank has done that has done the most."""
+        return max((int(s[-1]["delivered"]) for each in self.processes if (s := each["samples"])), default=0)
 
     def __str__(self) -> str:
         lines = [
@@ -62,15 +69,14 @@ class Ranks:
         return "\n".join([*lines, f"the straggler is rank {self.straggler}"])
 
 
-def _waited(samples: list[dict[str, Any]], start: float, stop: float) -> float:
-    """The share of a span that was waited, between the samples next to its ends."""
-    before = [s for s in samples if s["time"] <= start] or samples[:1]
-    after = [s for s in samples if s["time"] >= stop] or samples[-1:]
-    if not before or after[0]["time"] <= before[-1]["time"]:
-        return 0.0
-    waited: float = after[0]["waited_s"] - before[-1]["waited_s"]
-    span: float = after[0]["time"] - before[-1]["time"]
-    return max(0.0, min(1.0, waited / span))
+def _shares(samples: list[dict[str, Any]], edges: NDArray[np.float64]) -> list[float]:
+    """The share of waiting between these steps; 0 where nothing was recorded."""
+    steps = [0.0, *(s["delivered"] for s in samples)]
+    waited, computed = (
+        np.diff(np.interp(edges, steps, [0.0, *(s[name] for s in samples)])) for name in ("waited_s", "computed_s")
+    )
+    spent = waited + computed
+    return [float(share) for share in np.divide(waited, spent, out=np.zeros_like(spent), where=spent > 0)]
 
 
 def share_rank(it: Iterator, folder: str | os.PathLike[str], rank: int | None = None) -> None:
@@ -78,7 +84,7 @@ def share_rank(it: Iterator, folder: str | os.PathLike[str], rank: int | None = 
 
     Args:
         it: The iterator of this process; after `it.record()` its timeline is part of it.
-        folder: A folder, or a URL of one. Each rank has one file in it, which is replaced.
+        folder: A folder, or a URL of one; it is made if it is missing. Each rank has one file in it, which is replaced.
         rank: The rank of this process. By default that of `ds.distribute(rank, …)`.
 
     Raises:
@@ -100,7 +106,11 @@ def share_rank(it: Iterator, folder: str | os.PathLike[str], rank: int | None = 
     samples = [sample_of(found)] if it._recorder is None else it._recorder.samples()
     made = {"rank": rank, "host": socket.gethostname(), "scalars": flat(found, ""), "samples": samples}
     refuse_shortened_url(folder, "share_rank")
-    write_whole(posixpath.join(as_path(folder), f"rank-{rank:05}.json"), [json.dumps(made).encode()])
+    name = as_path(folder)
+    local = local_path(name)
+    if local is not None:
+        Path(local).mkdir(parents=True, exist_ok=True)
+    write_whole(posixpath.join(name, f"rank-{rank:05}.json"), [json.dumps(made).encode()])
 
 
 def gather_ranks(folder: str | os.PathLike[str]) -> Ranks:

@@ -84,5 +84,8 @@ def sample_of(found: dict[str, Any]) -> dict[str, Any]:
         "waited_s": starved["waited_s"],
         "computed_s": starved["computed_s"],
         "memory": found["memory"].get("in_use", 0),
-        "stages": [[s["rows"], s["bytes"], s["busy_s"], s["waiting_s"]] for s in found["stages"]],
+        "stages": [
+            [s["rows"], s["bytes"], s["busy_s"], s["waiting_s"], s["room_s"] + s["memory_s"], s["ready"]]
+            for s in found["stages"]
+        ],
     }

@@ -7,6 +7,12 @@ from headrace.plan.display import bytes_text
 
 WAITING_CALLS = 16
 """Calls that only wait are expected to overlap this often with AUTOTUNE."""
+PARTS_AT_A_TIME = 4
+"""How many parts of a source that waits should be read at a time."""
+REQUEST_BYTES = 4 << 20
+"""One request for bytes of a large file asks for this many."""
+SMALL_ANSWER_BYTES = 1 << 20
+"""If answers are smaller on average, files are too small for a store."""
 PROCESS_OVERHEAD = 1.1
 """Rows that go to another process and back take this much longer."""
 
@@ -106,10 +112,40 @@ def _for_slow_records(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
 
 
 def _for_source(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
-    return [
-        *_cache(m, top, model),
-        Remedy("num_parallel_reads=hr.AUTOTUNE: several files at a time", top.site, model.gain(top.seconds / 4)),
-    ]
+    made = _cache(m, top, model)
+    if top.stage is not None and top.stage.in_store:
+        return made + _for_store(m, top, model)
+    if top.stage is not None and top.stage.files is None:
+        made.append(
+            Remedy(
+                f"{PARTS_AT_A_TIME} parts of the source at a time: .interleave(…, num_parallel_calls={PARTS_AT_A_TIME})"
+                " of one dataset for each, or key= and partitions= of from_sql",
+                top.site,
+                model.gain(top.seconds / PARTS_AT_A_TIME, threads=True),
+            )
+        )
+        return made
+    return [*made, Remedy("a faster disk, or compressed files if cores are idle", top.site, 1.0)]
+
+
+def _for_store(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
+    """Larger files need fewer requests; a cache on disk needs none for bytes that were read before."""
+    made = []
+    if m.requests and m.store_bytes < SMALL_ANSWER_BYTES * m.requests:
+        fewer = max(1, -(-m.store_bytes // REQUEST_BYTES)) / m.requests
+        size = bytes_text(m.store_bytes // m.requests)
+        made.append(
+            Remedy(
+                f"fewer, larger files: an answer of the store has {size} on average, and could have "
+                f"{bytes_text(REQUEST_BYTES)}",
+                top.site,
+                model.gain(top.seconds * fewer),
+            )
+        )
+    if not m.disk_cache:
+        said = "Options(remote_cache=folder): later epochs only ask whether files have changed"
+        made.append(Remedy(said, top.site, model.gain(top.seconds / 2)))
+    return made
 
 
 def _for_few_files(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
@@ -158,7 +194,11 @@ def _for_consumer(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # 
 def _for_stage(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
     said = top.stage.remedy if top.stage is not None else "have it do less"
     gain = model.gain(top.seconds / 2)
-    return [Remedy(said, top.site, gain), Remedy("distribute_over(cluster): read on more machines", None, gain)]
+    made = [Remedy(said, top.site, gain), Remedy("distribute_over(cluster): read on more machines", None, gain)]
+    if top.stage is not None and top.stage.device is not None:
+        what = f'device="{top.stage.device}" for {top.where}: whole batches on the GPU; at most this much'
+        made.append(Remedy(what, top.site, model.gain(0.0)))
+    return made
 
 
 _REMEDIES = {

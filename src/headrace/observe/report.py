@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import time
@@ -124,6 +123,7 @@ def _ranks(found: Ranks) -> dict[str, Any]:
         "straggler": found.straggler,
         "names": [f"rank {each['rank']}" for each in found.processes],
         "waiting": found.waiting_shares(),
+        "steps": found.steps,
     }
 
 
@@ -143,19 +143,3 @@ def page(records: list[dict[str, Any]], names: list[str] | None = None) -> str:
     template = files("headrace.observe").joinpath("report_page.html").read_text(encoding="utf-8")
     embedded = json.dumps(data, default=str).replace("<", "\\u003c")  # no text of a pipeline can end the script
     return template.replace("{{DATA}}", embedded)
-
-
-def html_of(self: Iterator) -> str:
-    """A small view for notebooks: what the pass has delivered, how long it waited, the load of each stage."""
-    found = snapshot(self)
-    total = max((stage["busy_s"] for stage in found["stages"]), default=0.0) or 1.0
-    rows = "".join(
-        f"<tr><td style='text-align:left'>{html.escape(stage['stage'])}</td><td>{stage['rows']:,}</td>"
-        f"<td><meter max='1' value='{stage['busy_s'] / total:.3f}'></meter> {stage['busy_s']:.3f} s</td></tr>"
-        for stage in found["stages"]
-    )
-    starved = found["starvation"]
-    return (
-        f"<div><b>{html.escape(found['plan'])}</b><br>waited {starved['waited_s']:.2f} s, computed "
-        f"{starved['computed_s']:.2f} s<table><tr><th>stage</th><th>rows</th><th>busy</th></tr>{rows}</table></div>"
-    )

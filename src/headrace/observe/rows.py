@@ -16,7 +16,7 @@ from headrace.formats.shared.files import file_size, local_path
 from headrace.formats.shared.format import Format, Offsets
 from headrace.formats.shared.index import fresh_index, scan_index
 from headrace.observe.steps import NoSuchStepError, Step, step_of
-from headrace.observe.tagging import Tagger
+from headrace.observe.tagging import Sources, Tagger
 from headrace.observe.tags import flat_tags
 from headrace.ops.cache import Cache
 from headrace.ops.shared.by_number import counted_plan
@@ -42,6 +42,8 @@ class SourceRow(NamedTuple):
         number: The number of the record in its file, or in its source.
         offset: The byte at which the record begins, if that is known without reading a large file.
         site: The file and line of the user's code that made the source.
+        key: The key of the row, if the source is a query with a `key=`. With several partitions `number` counts the
+            rows of one.
     """
 
     source: str
@@ -49,10 +51,12 @@ class SourceRow(NamedTuple):
     number: int
     offset: int | None
     site: str | None
+    key: int | str | None = None
 
     def __str__(self) -> str:
         where = self.file or f"{self.source} ({self.site})"
-        return f"{where}, record {self.number}" + (f", byte {self.offset}" if self.offset is not None else "")
+        said = where + (f", record {self.number}" if self.key is None else f", key {self.key!r}")
+        return said + (f", byte {self.offset}" if self.offset is not None else "")
 
 
 class SourceRows(list[SourceRow]):
@@ -152,17 +156,19 @@ def _element(run: Pass, context: Context, plan: Node, step: int) -> Block | Fail
 class Naming:
     """From tags to records; each file is looked at once."""
 
-    def __init__(self, sources: list[Node], origins: dict[int, str]) -> None:
+    def __init__(self, sources: Sources, origins: dict[int, str]) -> None:
         self._sources = sources
         self._origins = origins
         self._indexes: dict[str, Callable[[Offsets], Offsets] | None] = {}
 
     def row(self, tag: list[int]) -> SourceRow:
         """The record of a tag."""
-        source = self._sources[tag[0]]
+        source, keys = self._sources[tag[0]]
         file = self._origins.get(tag[1] & (2**64 - 1))
         offset = None if file is None else self._offset(file, getattr(source, "format", None), tag[2])
-        return SourceRow(source.operation, file, tag[2], offset, source.site)
+        return SourceRow(
+            source.operation, file, tag[2], offset, source.site, None if keys is None else keys.key(tag[3])
+        )
 
     def _offset(self, file: str, form: object, number: int) -> int | None:
         """The byte at which a record begins; None if only reading a large or compressed file would tell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.execute.state import check_form
 
@@ -26,37 +26,100 @@ def state_lines(state: dict[str, Any]) -> list[str]:
 
 
 def _positions(state: dict[str, Any]) -> Iterator[str]:
-    for number, label in enumerate(state["plan"]):
-        yield f"  {label}: {_position(label, state['marks'].get(str(number)), over=state['over'])}"
+    plan, marks = state["plan"], state["marks"]
+    for number, label in enumerate(plan):
+        here = Here(label, plan[number - 1] if number else "", marks.get(str(number)), marks.get(str(number - 1)))
+        yield f"  {label}: {_position(here, over=state['over'])}"
 
 
-def _position(label: str, position: Any, *, over: bool) -> str:
+class Here(NamedTuple):
+    """An operation of a state, and the one before it, with their marks."""
+
+    label: str
+    label_before: str
+    mark: Any
+    mark_before: Any
+
+    @property
+    def operation(self) -> str:
+        """The name of the operation."""
+        return self.label.partition("(")[0]
+
+    @property
+    def own(self) -> Any:
+        """What the operation adds to its position, if anything."""
+        return self.mark[2] if isinstance(self.mark, list) and len(self.mark) > 2 else None
+
+    @property
+    def offset(self) -> int:
+        """How many rows after that the position is."""
+        return int(self.mark[1])
+
+    @property
+    def child(self) -> str:
+        """What the rows of the operation before it are opened as."""
+        return "file" if self.label_before.startswith("file_names(") else "dataset"
+
+
+def _position(here: Here, *, over: bool) -> str:
     if over:
         return "at its end"
-    if position is None:
+    if here.mark is None:
         return "found from the operations after it"
-    if isinstance(position, int):
-        return f"at row {position:,}"
-    ordinal, offset, *rest = position
+    if isinstance(here.mark, int):
+        return f"at row {here.mark:,}"
+    ordinal, offset = here.mark[:2]
     row = f"at row {ordinal:,}" + (f", {offset:,} rows of which are read again" if offset else "")
-    own = rest[0] if rest else None
-    said = _own(label, own)
+    said = _own(here)
     return f"{row}; {said}" if said else row
 
 
-def _own(label: str, own: Any) -> str:
-    operation = label.partition("(")[0]
-    if not isinstance(own, list) or not own or operation not in _WORDS:
-        return "" if own is None else f"its own position is {own}"
+def _own(here: Here) -> str:
+    if here.own is None and here.child != "file":
+        return ""
     try:
-        return _WORDS[operation](label, own)
+        return _said(here)
     except (LookupError, TypeError, ValueError):
-        return f"its own position is {own}"
+        return f"its own position is {here.own}"
 
 
-def _shuffle(label: str, own: list[Any]) -> str:
-    step, total = own
-    size = re.search(r"buffer_size=(\d+)", label)
+def _said(here: Here) -> str:
+    own = here.own
+    if own is None:
+        return f"at row {here.offset:,} of file {_parent(here):,}"
+    if here.operation in _WORDS:
+        return _WORDS[here.operation](here)
+    if isinstance(own[0], str):  # a query: how its parts are laid out, then where they are
+        (found,) = own[1]
+        return f"behind the row with {_key_name(here.label)} {_top(found)[2][0]!r}"
+    if len(own) == 1 and isinstance(own[0], dict):  # one dataset at a time
+        return f"at row {_row(own[0]) + here.offset:,} of {here.child} {_parent(here):,}"
+    _, _, _, live = own
+    return "in turns from " + ", ".join(f"row {_row(found):,} of {here.child} {parent:,}" for _, parent, found in live)
+
+
+def _parent(here: Here) -> int:
+    return int(here.mark_before if isinstance(here.mark_before, int) else here.mark_before[0])
+
+
+def _key_name(label: str) -> str:
+    name = label.partition("key=")[2].partition(",")[0].partition(")")[0]
+    return f"{name} =" if name else "key or number"  # long labels are cut
+
+
+def _top(marks: dict[str, Any]) -> Any:
+    """The position of the last operation of a nested plan."""
+    return marks[max(marks, key=int)]
+
+
+def _row(marks: dict[str, Any]) -> int:
+    top = _top(marks)
+    return int(top if isinstance(top, int) else top[0])
+
+
+def _shuffle(here: Here) -> str:
+    step, total = here.own
+    size = re.search(r"buffer_size=(\d+)", here.label)
     capacity = int(size[1]) if size else None
     left = None if total is None else max(0, total - step)
     held = capacity if left is None else left if capacity is None else min(capacity, left)
@@ -64,13 +127,24 @@ def _shuffle(label: str, own: list[Any]) -> str:
     return f"step {step:,}{known}" + (f", the buffer holds {held:,} rows" if held is not None else "")
 
 
-def _repeat(label: str, own: list[Any]) -> str:  # noqa: ARG001
-    return f"repetition {own[0]:,}"
+def _repeat(here: Here) -> str:
+    return f"repetition {here.own[0]:,}"
 
 
-def _branch(label: str, own: list[Any]) -> str:  # noqa: ARG001
-    return f"dataset {own[0]:,}"
+def _branch(here: Here) -> str:
+    return f"dataset {here.own[0]:,}"
 
 
-_WORDS: dict[str, Callable[[str, list[Any]], str]] = {"shuffle": _shuffle, "repeat": _repeat, "concatenate": _branch}
+def _mixture(here: Here) -> str:
+    ended = here.own[0]
+    return f"at their end: {', '.join(f'dataset {number}' for number in ended)}" if ended else ""
+
+
+_WORDS: dict[str, Callable[[Here], str]] = {
+    "shuffle": _shuffle,
+    "repeat": _repeat,
+    "concatenate": _branch,
+    "sample_from_datasets": _mixture,
+    "mix": _mixture,
+}
 """What the own mark of an operation says."""

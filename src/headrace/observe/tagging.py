@@ -22,7 +22,7 @@ from headrace.distribute.even_shard import EvenShard
 from headrace.errors import HeadraceError
 from headrace.formats.shared.many_files import Files
 from headrace.formats.shared.one_file import OneFile
-from headrace.observe.tags import NO_SOURCE, TAG_SIZE, FirstSeen, Tagged, each_tag
+from headrace.observe.tags import NO_SOURCE, TAG_SIZE, FirstSeen, Keys, Tagged, each_tag, keys_of
 from headrace.ops.batch import Batch
 from headrace.ops.bucket_by_sequence_length import Bucket
 from headrace.ops.cache import Cache, MemoryStore
@@ -54,16 +54,18 @@ from headrace.plan.structure import LEAF, flatten, tuple_of
 from headrace.sources.parts import PartRows, Parts
 from headrace.trace.function import Function
 
+Sources = list[tuple[Node, Keys | None]]
+
 
 class Tagger:
-    """Rewrites plans. `sources` are the sources that it met; a tag has the number of one.
+    """Rewrites plans. `sources` are the sources that it met, with their keys; a tag has the number of one.
 
     `parent` is the tag of the row that a nested plan was made of. Rows that such a plan holds in memory have it too,
     because they are values of that row; records of files that it opens have tags of their own.
     """
 
-    def __init__(self, sources: list[Node] | None = None, parent: Any = None, known: dict[int, Node] | None = None):
-        self.sources: list[Node] = [] if sources is None else sources
+    def __init__(self, sources: Sources | None = None, parent: Any = None, known: dict[int, Node] | None = None):
+        self.sources: Sources = [] if sources is None else sources
         self._parent = parent
         self._known = known or {}
         self._made: dict[tuple[int, bool], Node] = {}
@@ -100,12 +102,14 @@ class Tagger:
     @_rewrite.register(PartRows)
     def _source(self, node: Node, values: bool) -> Node:
         held = self._parent is not None and not isinstance(node, Files | OneFile | Parts | PartRows)
-        same = (i for i, known in enumerate(self.sources) if (known.site, known.label()) == (node.site, node.label()))
+        same = (
+            i for i, (known, _) in enumerate(self.sources) if (known.site, known.label()) == (node.site, node.label())
+        )
         number = next(same, None)
         if number is None:
             number = len(self.sources)
-            self.sources.append(node)
-        return Tagged(node, number, values, self._parent if held else None)
+            self.sources.append((node, keys_of(node)))
+        return Tagged(node, number, values, self._parent if held else None, self.sources[number][1])
 
     @_rewrite.register(UnchangedRows)
     @_rewrite.register(EvenShard)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import Indices
+from headrace.columns import Indices, values
 from headrace.columns.block import Block
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Made, Stream
+from headrace.ops.shared.row_sizes import leaf_number
 from headrace.ops.shared.unchanged_rows import UnchangedRows
 from headrace.ops.unique import row_keys
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -23,10 +24,41 @@ from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF, flatten, tuple_of
 
 Tags = NDArray[np.int64]
-"""The last axis has TAG_SIZE numbers: the source, the path of the row's id, the row's number on that path."""
-TAG_SIZE = 3
+"""The last axis has TAG_SIZE numbers: the source, the path of the row's id, the row's number on that path, its key.
+
+The key is that of a row of a database, if it is a whole number; if it is text, its number among the source's `Keys`.
+"""
+TAG_SIZE = 4
 NO_SOURCE = -1
 """The source of rows that only fill up a batch."""
+
+
+class Keys:
+    """The key of a source of rows of a database: its column, and the texts that it had so far."""
+
+    def __init__(self, column: str, *, is_number: bool) -> None:
+        self._column = column
+        self._is_number = is_number
+        self._texts: list[str] = []
+
+    def numbers(self, block: Block) -> NDArray[np.int64]:
+        """What tags hold of the keys of a block."""
+        column = block.columns[leaf_number("rows_of", block.structure, self._column)]
+        if self._is_number:
+            return np.fromiter(values(column), np.int64, block.rows)
+        first = len(self._texts)
+        self._texts += map(str, values(column))
+        return np.arange(first, first + block.rows)
+
+    def key(self, number: int) -> int | str:
+        """The key that a tag holds."""
+        return number if self._is_number else self._texts[number]
+
+
+def keys_of(source: Node) -> Keys | None:
+    """The key of a source, if it is a query with one."""
+    keyed = getattr(getattr(source, "source", None), "keyed", None)
+    return None if keyed is None else Keys(keyed.key, is_number=keyed.is_number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +72,7 @@ class Tagged(Node):
     source: int
     values: bool
     parent: Any = field(default=None, repr=False)
+    keys: Keys | None = field(default=None, repr=False)
 
     one_to_one = True
 
@@ -67,7 +100,8 @@ class Tagged(Node):
         tags = np.empty((block.rows, *self.tag_shape), np.int64)
         if self.parent is None:
             tags[:, 0] = self.source
-            tags[:, 1:] = block.ids.view(np.int64)
+            tags[:, 1:3] = block.ids.view(np.int64)
+            tags[:, 3] = 0 if self.keys is None else self.keys.numbers(block)
         else:
             tags[:] = self.parent
         if not self.values:

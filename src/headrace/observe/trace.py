@@ -29,9 +29,15 @@ def trace_events(record: dict[str, Any], base_nanoseconds: int = 0) -> Iterator[
             if busy > 0:
                 about = {"rows": now[0] - was[0], "busy_s": busy / 1e6, "waiting_s": now[3] - was[3]}
                 yield {**_span(pid, number + 1, names[number + 1], start, min(busy, span)), "args": about}
+            if record["stages"][number].get("threaded"):
+                yield _count(pid, f"ready: {names[number + 1]}", start, now[5])
         counts = {"delivered": after["delivered"] - before["delivered"], "memory_bytes": after["memory"]}
         for name, value in counts.items():
-            yield {"name": name, "ph": "C", "pid": pid, "ts": start, "args": {name: value}}
+            yield _count(pid, name, start, value)
+
+
+def _count(pid: int, name: str, start: float, value: float) -> dict[str, Any]:
+    return {"name": name, "ph": "C", "pid": pid, "ts": start, "args": {"value": value}}
 
 
 def _span(pid: int, thread: int, name: str, start: float, microseconds: float) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from headrace.observe.functions import FunctionCost
 class StageCost:
     """What one stage took: rows, own seconds, and seconds in which others waited for its threads.
 
+    The other seconds are those in which its threads waited for threads before it (`input_seconds`), because its queue
+    was full (`room_seconds`) and because the memory budget was used up (`memory_seconds`). `on_one_core` says that it
+    calls Python code, of which the GIL lets one thread run; `device` is one that could run it in its place.
     `rows_in_all` is how many rows it makes in an epoch, if that is known; `draws` whether they differ from epoch to
     epoch, so that a cache would change what the model sees.
     """
@@ -28,6 +31,27 @@ class StageCost:
     files: int | None = None
     rows_in_all: int | None = None
     draws: bool = False
+    input_seconds: float = 0.0
+    room_seconds: float = 0.0
+    memory_seconds: float = 0.0
+    on_one_core: bool = False
+    device: str | None = None
+
+    def evidence(self, seconds: float, cpus: int) -> str:
+        """Return one line: rows, load, the rate of one core and of all that it can use, and what it waited for."""
+        rate = self.rows / self.busy_seconds if self.busy_seconds else 0.0
+        cores = 1 if self.on_one_core else cpus
+        said = [f"{self.label}: {self.rows:,} rows", f"busy {self.busy_seconds:.2f} s"]
+        if self.busy_seconds > 0.01 * seconds and self.rows:
+            said[-1] += f" ({self.busy_seconds / seconds:.1f} cores)"
+            said.append(f"{rate:,.0f} rows/s a core, at most {rate * cores:,.0f} on {cores}")
+        waits = {"input": self.input_seconds, "room": self.room_seconds, "memory": self.memory_seconds}
+        shown = [f"{value:.2f} s for {name}" for name, value in waits.items() if value > 0.01 * seconds]
+        if shown:
+            said.append(f"waited {', '.join(shown)}")
+        if self.waiting_seconds:
+            said.append(f"others waited {self.waiting_seconds:.2f} s for it")
+        return ", ".join(said)
 
     @property
     def cache_bytes(self) -> int | None:
@@ -42,7 +66,8 @@ class Measurement:
     """All that the rules look at, for the steady part of a run: after the first element.
 
     `cpu_seconds` is None if only counters are known. `delay_seconds` is how long one thread could have run and had no
-    processor, of the thread that waited the most.
+    processor, of the thread that waited the most. `requests` and `store_bytes` are what stores answered, `disk_cache`
+    whether the bytes of remote files are kept on disk.
     """
 
     steps: int
@@ -59,6 +84,9 @@ class Measurement:
     shuffle_site: str | None = None
     gil_share: float | None = None
     delay_seconds: float = 0.0
+    requests: int = 0
+    store_bytes: int = 0
+    disk_cache: bool = False
 
     @property
     def lost_share(self) -> float:
@@ -139,8 +167,7 @@ class Verdict:
             )
         for s in m.stages:
             if s.busy_seconds + s.waiting_seconds > 0.01 * m.seconds:
-                waits = f", others waited {s.waiting_seconds:.2f} s for it" if s.waiting_seconds else ""
-                lines.append(f"  {s.label}: {s.rows:,} rows, busy {s.busy_seconds:.2f} s{waits}")
+                lines.append(f"  {s.evidence(m.seconds, m.cpus)}")
         if self.following:
             lines.append(f"  next limit: {self.following}")
         return lines

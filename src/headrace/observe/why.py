@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +17,12 @@ from headrace.observe.gil import GilSampler
 from headrace.observe.judge import GIL_SHARE, judge
 from headrace.observe.measure_headroom import Headroom, close_iterator, free_step, headroom, timed_steps
 from headrace.observe.verdict import Measurement, StageCost, Verdict
+from headrace.ops.map import Map
+from headrace.ops.random_map import RandomMap
 from headrace.ops.shuffle.shuffle import Shuffle
+from headrace.ops.with_options import merge_options
 from headrace.plan.datasets import dataset_of
+from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import Node, draws_numbers, walk
 
 if TYPE_CHECKING:
@@ -53,7 +59,7 @@ def measured(
     """Run an iterator over a plan for a while and judge it. The iterator is closed."""
     began_cpu = [0.0]
     base: list[dict[str, Any]] = []
-
+    before: dict[str, Any] = {}
     delays: dict[str, int] = {}
 
     def begin() -> None:
@@ -61,6 +67,7 @@ def measured(
         for timer in timers:
             timer.reset()
         base[:] = it.stats()["stages"]
+        before.update(it.stats().get("store", {}))
         began_cpu[0] = time.process_time()
 
     gil = GilSampler()
@@ -70,6 +77,7 @@ def measured(
         cpu = time.process_time() - began_cpu[0]
         delay = max((now - delays.get(thread, now) for thread, now in _run_delays().items()), default=0) / 1e9
         stages = _stages(plan, it.stats()["stages"], base)
+        store = it.stats().get("store", {})
         run = getattr(it, "_iterator", it)._run
         refusals = 0 if run is None else run.memory.refusals
     finally:
@@ -92,6 +100,9 @@ def measured(
             None if shuffle is None else shuffle.site,
             gil.share,
             delay,
+            requests=store.get("requests", 0) - before.get("requests", 0),
+            store_bytes=store.get("bytes", 0) - before.get("bytes", 0),
+            disk_cache=merge_options(plan).remote_cache is not None,
         )
     )
 
@@ -138,7 +149,7 @@ def why_slow_so_far(self: Iterator) -> Verdict:
     True
     """
     stats = self.stats()
-    starved = stats["starvation"]
+    starved, store = stats["starvation"], stats.get("store", {})
     gil = None if self._recorder is None else self._recorder.gil.share
     python = [line for line in stats["stages"] if line["python"] and line["threaded"]]
     held = gil is not None and gil >= GIL_SHARE and bool(python)
@@ -155,6 +166,9 @@ def why_slow_so_far(self: Iterator) -> Verdict:
             _stages(self._course.plan, stats["stages"], []),
             tuple(map(_function, python)) if held else (),
             gil_share=gil,
+            requests=store.get("requests", 0),
+            store_bytes=store.get("bytes", 0),
+            disk_cache=merge_options(self._course.plan).remote_cache is not None,
         )
     )
 
@@ -168,14 +182,26 @@ def _function(line: dict[str, Any]) -> FunctionCost:
     )
 
 
+def _by_place(stages: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The lines of stages by where they stand in the plan: stages that open later come between others."""
+    seen: Counter[tuple[Any, ...]] = Counter()
+    found = {}
+    for line in stages:
+        place = (line["operation"], line["site"], line["depth"])
+        found[*place, seen[place]] = line
+        seen[place] += 1
+    return found
+
+
 def _stages(plan: Node, now: list[dict[str, Any]], before: list[dict[str, Any]]) -> tuple[StageCost, ...]:
     """What each stage did since `before`."""
     files = {node.operation: node for node in walk(plan) if isinstance(node, Files)}
     nodes = {(node.operation, node.site): node for node in walk(plan)}
     operations = {node.operation for node in walk(plan) if not node.inputs} | set(files)
     made = []
-    for number, line in enumerate(now):
-        past = before[number] if number < len(before) else {}
+    earlier = _by_place(before)
+    for place, line in _by_place(now).items():
+        past = earlier.get(place, {})
         found = files.get(line["operation"])
         node = nodes.get((line["operation"], line["site"]))
         rows = None if node is None or not node.cardinality.known else int(node.cardinality)
@@ -194,9 +220,22 @@ def _stages(plan: Node, now: list[dict[str, Any]], before: list[dict[str, Any]])
                 files=None if found is None or found.files is None else len(found.files),
                 rows_in_all=rows,
                 draws=node is not None and any(map(draws_numbers, walk(node))),
+                input_seconds=line["input_s"] - past.get("input_s", 0.0),
+                room_seconds=line["room_s"] - past.get("room_s", 0.0),
+                memory_seconds=line["memory_s"] - past.get("memory_s", 0.0),
+                on_one_core=line["python"] and (node is None or (node.remark() or "").startswith(ROW_BY_ROW)),
+                device=_device_for(node),
             )
         )
     return tuple(made)
+
+
+def _device_for(node: Node | None) -> str | None:
+    """A device that could run an operation: its function was traced, and this process uses PyTorch with a GPU."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(node, Map | RandomMap) or (node.remark() or "").startswith(ROW_BY_ROW):
+        return None
+    return "cuda" if torch.cuda.is_available() else None
 
 
 TRANSFERS = ("to_torch", "to_jax", "to_keras")

@@ -220,6 +220,7 @@ class ScanStream(Stream):
         fetches = isinstance(self._source, Files | OneFile) and self._source.in_store
         self._window = Window(morsels, limits, fetches=fetches)
         self._window.start()
+        self._ctx.stage.add_queue(self._window)
 
     def _morsels(self, cuts: Iterator[Cut]) -> Iterator[Morsel[Item]]:
         try:
@@ -324,6 +325,7 @@ class ScanStream(Stream):
 
     def close(self) -> None:
         if self._window is not None:
+            self._ctx.stage.remove_queue(self._window)
             self._window.close()
         if self._strand is not None:  # the cutter may not have begun
             self._strand.close()

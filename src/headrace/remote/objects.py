@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from glob import has_magic
 from itertools import takewhile
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -198,8 +199,11 @@ class RemoteFile:
         ]
         count = self._cache.map_known(parts, takewhile(lambda each: each not in self._begun, wanted))
         if count:
+            self._via.counters.cached(count)
             return [first for first, _ in wanted[:count]]
-        if bounds in self._begun or not self._cache.map_into(parts, *bounds):
+        if bounds not in self._begun and self._cache.map_into(parts, *bounds):
+            self._via.counters.cached(1)
+        else:
             parts.put_copy(self._fetched(bounds, self._begun), start)
         return [start]
 
@@ -249,7 +253,9 @@ class RemoteFile:
             return
         if ahead and self._is_kept(bounds):
             return
-        begun[bounds] = self._ranges.begin(*bounds)
+        started = perf_counter_ns()
+        begun[bounds] = request = self._ranges.begin(*bounds)
+        self._via.counters.watch(started, request)
 
     def _is_kept(self, bounds: Bounds) -> bool:
         """Return whether the cache had a range when it was looked up together with those after it: each lookup may
@@ -275,6 +281,7 @@ class RemoteFile:
             return b""
         if self._cache is not None and bounds not in begun:
             kept = self._cache.get(*bounds)
+            self._via.counters.cached(kept is not None, kept is None)
             if kept is not None:
                 return kept
 

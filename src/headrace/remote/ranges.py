@@ -90,10 +90,12 @@ def begin_opening(via: Transport, system: Any, name: str, *, first: int = 0) -> 
     told = _answers.get((getattr(system, "_fs_token", None), name)) if via.valid else None
     if told is not None and time.monotonic() - told[0] < via.valid:
         return done(lambda: told[1])
+    begun = time.perf_counter_ns()
     if is_asynchronous(system):
         future = via.begin(system, _open_object(system, name, first))
     else:
         future = done(lambda: FirstAnswer(begin_asking(via, system, name).result()))
+    via.counters.watch(begun, future)
     if via.valid:
         future.add_done_callback(partial(_remember_answer, system, name))
     return future

@@ -17,6 +17,7 @@ from headrace.errors import TransportError
 from headrace.execute.stages.channel import Cancelled
 from headrace.options import Options
 from headrace.remote.coming import Coming
+from headrace.remote.counters import StoreCounters
 from headrace.remote.disk_cache import DEFAULT_LIMIT_BYTES, DiskCache
 from headrace.remote.faults import is_gone, is_passing, is_replaced, origin
 from headrace.remote.redact import hide_secrets, show_path
@@ -103,6 +104,7 @@ class Transport:
         self.most_in_flight = MOST_IN_FLIGHT
         self.in_flight: InFlight = InFlight()
         self.coming: Coming = Coming()
+        self.counters: StoreCounters = StoreCounters()
         self.valid: float = options.remote_cache_valid or 0.0
         self.max_record_bytes: int = int(options.max_record_bytes or MAX_RECORD_BYTES)
         self._stopped = threading.Event()
@@ -117,6 +119,7 @@ class Transport:
         """
         made: Transport = run.shared.get(cls) or run.shared.setdefault(cls, cls(run.options))
         if remote:
+            run.counters["store"] = made.counters
             made.most_in_flight = max(FEWEST_IN_FLIGHT, min(MOST_IN_FLIGHT, run.memory.limit // MEMORY_BYTES_PER_RANGE))
             made.in_flight.ranges = min(made.in_flight.ranges, made.most_in_flight)
         run.watch(made)
@@ -197,6 +200,7 @@ class Transport:
                 tries += 1
                 if tries > self.retries or not is_passing(error):
                     raise self._final(path, error, tries, opened=opened) from None
+                self.counters.retried()
                 pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (tries - 1)) * _chance.uniform(0.5, 1)
                 log.warning("%s: %s; asking again in %.1f s", show_path(path), self._said(error, path), pause)
             if self._stopped.wait(pause):

@@ -81,6 +81,13 @@ class Window(Generic[T]):
         self._fetch = threading.Condition(self._pool.lock) if fetches else None
         self.threads: int = limits.threads
         self.busy = 0
+        self.full_nanoseconds: int = 0  # workers never wait
+        self.memory_nanoseconds: int = 0
+
+    def depth(self) -> tuple[int, int]:
+        """Return how many morsels have items ready, and how many may be ahead."""
+        morsels = list(self._morsels)  # one step of the interpreter: no lock is needed for numbers to look at
+        return sum(bool(morsel.items) for morsel in morsels), self._ahead
 
     def start(self) -> None:
         """Let workers run ahead from here on."""

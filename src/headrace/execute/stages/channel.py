@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from time import perf_counter_ns
 
 from headrace.columns.block import Item
 from headrace.execute.budget import MemoryBudget
@@ -84,12 +85,16 @@ class Channel:
         self.hungry: bool = False
         """Whether a consumer waits for a single row."""
         self._frontier: Mark | None = None
+        self.full_nanoseconds: int = 0
+        """How long workers had to wait because the channel was full …"""
+        self.memory_nanoseconds: int = 0
+        """… and because the memory budget was used up."""
 
     def room(self, chunk: int, *, wait: bool = True) -> int:
         """Wait until a worker may take rows and return how many, at most `chunk`. Without `wait`, this may be 0."""
         with self._lock:
-            if wait:
-                self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(self._least(chunk)))
+            while wait and not (self._cancelled or self._over or self._has_room(self._least(chunk))):
+                self._wait_for_space(self._least(chunk))
             if self._cancelled:
                 raise Cancelled
             if not wait and not self._over and not self._has_room(self._least(chunk)):
@@ -97,6 +102,22 @@ class Channel:
             self._taking = not self._over
             most = self._most_rows()
             return chunk if most is None else max(1, min(chunk, most - self._rows))
+
+    def _wait_for_space(self, least: int) -> None:
+        """Wait until something changes, and count for which of the two reasons."""
+        full, started = self._is_full(least), perf_counter_ns()
+        try:
+            self._space.wait()
+        finally:
+            if full:
+                self.full_nanoseconds += perf_counter_ns() - started
+            else:
+                self.memory_nanoseconds += perf_counter_ns() - started
+
+    def depth(self) -> tuple[int, int]:
+        """Return how many tickets are finished and not taken, and how many may be ahead."""
+        with self._lock:
+            return sum(ticket.items is not None for ticket in self._waiting.values()), self._most_tickets()
 
     def _least(self, chunk: int) -> int:
         """Return the smallest number of rows worth starting with."""
@@ -116,11 +137,14 @@ class Channel:
         return limits.tickets if limits.rows is None else max(limits.tickets, self._wanted)
 
     def _has_room(self, least: int) -> bool:
-        most = self._most_rows()
-        if len(self._waiting) >= self._most_tickets() or (most is not None and self._rows + least > most):
+        if self._is_full(least):
             self._filled = True
             return False
         return not self._waiting or self._memory.has_room(self._expected, id(self), self._wake)
+
+    def _is_full(self, least: int) -> bool:
+        most = self._most_rows()
+        return len(self._waiting) >= self._most_tickets() or (most is not None and self._rows + least > most)
 
     def _wake(self) -> None:
         with self._lock:

@@ -162,6 +162,7 @@ class WorkerStream(Stream):
         self._pid = os.getpid()
         self.channel: Channel = Channel(self._allowed(), run.memory, flow.delivery)
         run.watch(self.channel)
+        stage.add_queue(self.channel)
 
     def _allowed(self) -> Limits:
         if self._width == 0:
@@ -218,6 +219,7 @@ class WorkerStream(Stream):
         self._left.clear()
         self.channel = Channel(self._allowed(), self._pass.memory)
         self._pass.watch(self.channel)
+        self._stage.add_queue(self.channel)
         try:
             self._source, self._work = self._reopen(self._next, corrupt)
         except StateError as error:
@@ -337,6 +339,7 @@ class WorkerStream(Stream):
                 self._remote.close()
         self.channel.close()
         self._pass.forget(self.channel)
+        self._stage.remove_queue(self.channel)
 
     def _end_calls(self, remote: Processes, threads: list[Thread]) -> None:
         """Wait a little for busy processes, which could serve another pass, and end those that continue."""
