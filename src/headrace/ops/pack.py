@@ -67,6 +67,7 @@ def pack(
         fields: The components to pack; by default all. For elements that are tuples, their names in order.
         items: Components that travel with their document: items such as its images, or one value such as its name.
             In a packed row they follow one another, and `<name>_segments` says to which document each belongs.
+            Of elements that are tuples, they are the components after `fields`.
             A document that is cut leaves them in the row where it begins.
         lookahead: How many documents are packed together; not for "concat".
         max_documents: The most documents in one row; not for "concat".
