@@ -73,6 +73,8 @@ class Capture:
                 raise self.refuse(f"captures {name}, {value.dtype}")
             return self.recorder.constant(value)
         if isinstance(value, np.ndarray):
+            if value.dtype.kind not in KINDS:
+                raise self.refuse(f"captures {name}, an array of dtype {value.dtype}")
             return self.recorder.capture(value.view(np.ndarray) if type(value) is np.memmap else value)
         if type(value) in (tuple, frozenset, dict, list):
             return self._container(value, name)
