@@ -75,7 +75,7 @@ def pack(
         documents: Whether `documents` holds the number of each token's document, -1 for padding.
         cu_seqlens: Whether to add `cu_seqlens`, the boundaries of documents in the form that flash attention takes, and
             `max_seqlen`. Padding counts as one document more. With `max_documents` it has the same size in all rows.
-        name: A name for the operation.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset of packed rows.
