@@ -56,7 +56,7 @@ class SourceRow(NamedTuple):
 
 
 class SourceRows(list[SourceRow]):
-    """The records of one element, in their order. Prints one a line.
+    """The records of one element, in their order. Prints one per line.
 
     Args:
         rows: The records.
