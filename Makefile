@@ -103,6 +103,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/large_runs.py
+	$(BIN)/python benchmarks/loaders.py
 	$(BIN)/python benchmarks/cliffs.py
 	$(BIN)/python benchmarks/databases.py
 	$(BIN)/python benchmarks/stores.py

@@ -31,7 +31,18 @@ Job = Callable[[], int]
 LEAST_SECONDS = 0.1
 """A job that is faster than this runs several times in a round, and its mean counts."""
 
-PACKAGES = ("headrace", "numpy", "tensorflow-cpu", "tensorflow", "torch")
+PACKAGES = (
+    "headrace",
+    "numpy",
+    "tensorflow-cpu",
+    "tensorflow",
+    "torch",
+    "grain",
+    "datasets",
+    "webdataset",
+    "litdata",
+    "spdl",
+)
 
 progress = Console(stderr=True, highlight=False, soft_wrap=True)
 

@@ -1,6 +1,9 @@
 """Every Python block of the documentation runs, from top to bottom of its page, in a folder of its own."""
 
+import contextlib
 import importlib
+import inspect
+import io
 import re
 import runpy
 import warnings
@@ -22,23 +25,31 @@ MIN_HOW_TO_PAGES = 25
 
 
 def blocks(page):
-    """Code and first line of each Python block; blocks that are indented belong to notes and lists."""
+    """Code, first line and output of each Python block; blocks that are indented belong to notes and lists."""
     text = page.read_text()
-    for match in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        yield match.group(1), text.count("\n", 0, match.start()) + 1
+    pattern = r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?"
+    for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL):
+        yield match.group(1), text.count("\n", 0, match.start()) + 1, match.group(2)
+
+
+def looks_like(shown, printed):
+    """Whether a page shows what its code prints; `…` stands for anything, such as a time."""
+    return re.fullmatch(re.escape(shown).replace("…", ".*?"), printed, re.DOTALL) is not None
 
 
 WITH_CODE = [page for page in PAGES if any(blocks(page))]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(DOCS)))
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "docs"}
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # a reader sees warnings; they are no errors
-        for code, line in blocks(page):
-            exec(compile("\n" * line + code, str(page), "exec"), names)
+        for code, line, shown in blocks(page):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile("\n" * line + code, str(page), "exec"), names)
+            assert shown is None or looks_like(shown, printed.getvalue()), (line, printed.getvalue())
     names.clear()  # drops the iterators, which ends their threads
 
 
@@ -58,9 +69,11 @@ def generated():
 def test_the_reference_documents_every_public_name(generated):
     text = "\n".join(generated.values())
     homes = [("hr", hr)]
-    modules = ["io", "image", "text", "feature_column", "preprocessing", "tfds", "catalogue", "cluster"]
+    modules = [name for name in hr.__all__ if inspect.ismodule(getattr(hr, name))]
     homes += [(f"hr.{name}", importlib.import_module(f"headrace.{name}")) for name in modules]
     names = {f"{home}.{name}" for home, module in homes for name in module.__all__} - {f"hr.{name}" for name in modules}
+    names -= {"hr.checkpoint.orbax"}
+    names |= {"hr.checkpoint.orbax.FeedSave", "hr.checkpoint.orbax.FeedRestore"}
     names |= {f"hr.Dataset.{name}" for name in dir(hr.Dataset) if not name.startswith("_")}
     assert {name for name in names - {"hr.Dataset"} if f'"{name}"' not in text and f"`{name}`" not in text} == set()
 

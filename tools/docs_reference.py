@@ -12,8 +12,10 @@ READERS = [
     "image_dataset_from_directory", "load", "make_csv_dataset", "text_dataset_from_directory",
     "timeseries_dataset_from_array",
 ]  # fmt: skip
-MODULES = ["io", "image", "text", "feature_column", "preprocessing", "tfds", "catalogue", "cluster"]
-CONSTANTS = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY"]
+MODULES = [
+    "io", "image", "text", "feature_column", "preprocessing", "tfds", "catalogue", "cluster", "observe", "checkpoint",
+]  # fmt: skip
+CHECKPOINT = ["to_array", "from_array", "orbax.FeedSave", "orbax.FeedRestore"]
 
 
 def home(value: Any) -> str:
@@ -25,8 +27,13 @@ def entry(shown: str, value: Any) -> str:
     """Return the lines that document one name."""
     if not (inspect.isclass(value) or inspect.isroutine(value)):
         return f"## `{shown}` {{ #{shown} }}\n\nThe constant `{value!r}`.\n"
+    return entry_of_path(shown, home(value))
+
+
+def entry_of_path(shown: str, path: str) -> str:
+    """Return the lines that document the function or class with an import path."""
     options = [f'heading: "{shown}"', f'toc_label: "{shown}"', "show_root_heading: true", "heading_level: 2"]
-    return "\n".join([f"::: {home(value)}", "    options:", *(f"      {option}" for option in options), ""])
+    return "\n".join([f"::: {path}", "    options:", *(f"      {option}" for option in options), ""])
 
 
 def dataset_methods() -> list[tuple[str, Any]]:
@@ -59,7 +66,11 @@ def pages() -> dict[str, str]:
     for name in MODULES:
         module = importlib.import_module(f"headrace.{name}")
         summary = (module.__doc__ or "").strip().split("\n\n")[0]
-        body = "\n".join(entry(f"hr.{name}.{each}", getattr(module, each)) for each in module.__all__)
+        if name == "checkpoint":  # its Orbax part cannot be imported without Orbax
+            shown = {f"hr.checkpoint.{each}": f"headrace.checkpoint.{each}" for each in CHECKPOINT}
+            body = "\n".join(entry_of_path(*each) for each in shown.items())
+        else:
+            body = "\n".join(entry(f"hr.{name}.{each}", getattr(module, each)) for each in module.__all__)
         made[f"reference/{name}.md"] = f"# hr.{name}\n\n{summary}\n\n{body}"
     testing = importlib.import_module("headrace.testing")
     kit = [entry(f"headrace.testing.{name}", getattr(testing, name)) for name in ("check_transformation", "check_feed")]

@@ -29,7 +29,8 @@ def cells_of(page: str) -> list[tuple[str, str]]:
     """
     text = (TUTORIALS / f"{page}.md").read_text()
     found = []
-    for part in re.split(r"^(```python\n.*?^```)$", text, flags=re.MULTILINE | re.DOTALL):
+    code_and_output = r"^(```python\n.*?^```)$(?:\n\n```text\n.*?^```$)?"  # a notebook has its own output
+    for part in re.split(code_and_output, text, flags=re.MULTILINE | re.DOTALL):
         code = re.fullmatch(r"```python\n(.*?)\n?```", part, re.DOTALL)
         if code:
             found.append(("code", code.group(1)))

@@ -23,6 +23,7 @@ def test_doctor_reports_versions_extras_and_the_cpu():
     assert set(found["requirements"]) == {"cloudpickle", "fsspec", "numpy", "pyarrow", "rich", "typer"}
     assert all(found["requirements"].values())
     assert "simplejpeg" in found["extras"]["image"]
+    assert not {"wheels", "demo", "test"} & set(found["extras"]), "extras of developers"
     assert found["cpu"]["usable CPUs"] >= 1
     assert found["cache"]["writable"] in (True, False)
 

@@ -282,7 +282,7 @@ def test_proportional_weights_and_temperature():
         (lambda: hr.mix(parts, temperature=2), "temperature is for weights"),
         (lambda: hr.mix(parts, "proportional", temperature=0), "temperature must be above 0"),
         (lambda: hr.mix({"a": parts["a"].filter(lambda x: True)}, "proportional"), "length of 'a' is not known"),
-        (lambda: iter(hr.mix(parts, seed=1)).set_weights({"a": 1}), "weights are of"),
+        (lambda: iter(hr.mix(parts, seed=1)).set_weights({"a": 1}), "the weights name"),
         (lambda: iter(parts["a"]).set_weights({"a": 1}), "0 mixtures"),
     ]:
         with pytest.raises(ValueError, match=said):

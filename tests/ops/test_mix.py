@@ -129,7 +129,7 @@ def test_other_weights_are_another_pipeline():
 def test_bad_arguments_are_named():
     for wrong, said in [
         (lambda: hr.mix(sources(3, 3), [1]), "2 datasets, and weights of shape"),
-        (lambda: hr.mix(sources(3, 3), {"d1": 1, "x": 2}), "weights are of"),
+        (lambda: hr.mix(sources(3, 3), {"d1": 1, "x": 2}), "the weights name"),
         (lambda: hr.mix(sources(3, 3), [0, 0]), "must not all be 0"),
         (lambda: hr.mix(sources(3, 3), [1, -1]), "at least 0"),
         (lambda: hr.mix(sources(3, 0)), "'d2' has no elements"),

@@ -268,6 +268,17 @@ def test_items_travel_with_their_document(strategy, run):
     assert sorted(seen) == [i for i in range(12) if i % 5]
 
 
+def test_items_of_tuples_follow_the_fields():
+    signature = (TOKENS, TOKENS, hr.TensorSpec((), "int64"))
+    ds = D.range(1, 4).map(lambda i: (np.arange(i), -np.arange(i), 10 * i), output_signature=signature)
+    for row in (
+        next(iter(ds.pack(6, fields=("x", "y"), items=("id",)))),
+        next(iter(ds.pack({"x": 6, "y": 6}, "first_fit", lookahead=3, items=("id",)))),
+    ):
+        assert sorted(row["id"].tolist()) == [10, 20, 30]
+        assert row["y"].tolist() == (-row["x"]).tolist()
+
+
 @pytest.mark.parametrize("strategy", ["concat", "first_fit", "best_fit"])
 def test_every_promise_is_kept_with_several_fields(strategy):
     check_transformation(pairs(*range(1, 18)).pack(7, strategy, lookahead=6, documents=True, cu_seqlens=True))

@@ -143,7 +143,9 @@ def test_rows_that_go_one_by_one_are_marked():
 
     eager = marks(D.range(9).map(branching))
     assert re.match(r"row by row: branches on data at .*test_explain\.py", eager[0])
-    assert eager[1].startswith("row by row at the end: map can be observed while it makes rows")
+    assert eager[1].startswith(
+        "row by row at the end: map may have side effects, so an element is computed when it is requested"
+    )
     assert marks(D.range(9).map(lambda x: x, mode="eager"))[0] == "row by row: as asked for"
     assert marks(D.range(9).map(abs, mode="process"))[0] == "row by row: in worker processes, as asked for"
     generator = D.from_generator(lambda: iter(range(3)), output_signature=hr.TensorSpec((), "int64"))

@@ -109,7 +109,7 @@ def test_a_bad_row_is_an_error_in_its_place():
     [
         (lambda: hr.text.lower(3), "take str or bytes"),
         (lambda: hr.text.lower(["a", b"b"]), "str and bytes"),
-        (lambda: hr.text.lower(np.array([1, 2])), "a int"),
+        (lambda: hr.text.lower(np.array([1, 2])), "not int"),
         (lambda: hr.text.lower("a", encoding="latin-1"), "encoding must be one of"),
         (lambda: hr.text.length("a", unit="WORD"), "unit must be one of"),
         (lambda: hr.text.regex_replace("a", "(", ""), "missing \\)"),

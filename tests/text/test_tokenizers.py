@@ -94,8 +94,24 @@ def test_files_are_opened(tmp_path):
     spm = tmp_path / "spm.model"
     spm.write_bytes(of_sentencepiece().serialized_model_proto())
     assert hr.text.Tokenizer(str(spm))("the wheel").tolist() == of_sentencepiece().encode("the wheel")
-    with pytest.raises(TypeError, match="not a int"):
+    with pytest.raises(TypeError, match="not int"):
         hr.text.Tokenizer(3)
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    for name in ("tokenizer.json", "spm.model"):
+        path = tmp_path / name
+        with pytest.raises(FileNotFoundError, match=name):
+            hr.text.Tokenizer(path)
+        path.write_text("nothing")
+        with pytest.raises(ValueError, match=f"{name} is not a tokenizer"):
+            hr.text.tokenize(str(path))
+
+
+def test_a_dict_in_place_of_a_text_names_its_components():
+    rows = hr.Dataset.from_tensor_slices({"text": ["the"], "id": [1]})
+    with pytest.raises(hr.ElementError, match=r"not a dict: take one of its components \['text', 'id'\]"):
+        list(rows.map(hr.text.tokenize(of_huggingface())))
 
 
 def test_a_missing_library_names_the_extra():

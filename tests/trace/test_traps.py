@@ -29,6 +29,7 @@ TABLES = [np.arange(2.0), np.arange(3.0)]
 LOOP = [2.5]
 LOOP.append(LOOP)
 SETTINGS = {"scale": [1.0, 0.5]}
+WORDS = np.array(["a", "b"])
 LONG_LIST = [1.5] * 2000
 KINDS = {1, 2}
 with tempfile.NamedTemporaryFile() as mapped_file:
@@ -261,6 +262,7 @@ EAGER = {
     "a list changed by its class": (lambda x: [list.reverse(NESTED), x][1], X, "changes NESTED, a list"),
     "a list in a list changed": (lambda x: [NESTED[0].append(NESTED[0].pop(0)), x][1], X, "changes NESTED, a list"),
     "an item of a list by data": (lambda y: LOOKUP[y % 2], LABEL, "Python number|eager"),
+    "an array of text": (lambda y: np.int64(len(WORDS)) + y, LABEL, "WORDS, an array of dtype <U1"),
     "a set": (lambda x: x * len(KINDS), X, "KINDS, a set"),
     "a callable object": (Doubler(), X, "Doubler"),
     "a method": (Doubler().double, X, "method"),

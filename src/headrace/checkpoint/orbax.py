@@ -46,7 +46,11 @@ class FeedHandler(ocp.CheckpointHandler):  # type: ignore[misc]
 @ocp.args.register_with_handler(FeedHandler, for_save=True)
 @dataclass
 class FeedSave(ocp.args.CheckpointArgs):  # type: ignore[misc]
-    """Save the position of `item`: a feed of `to_jax()`, `to_torch()` or `to_keras()`."""
+    """Save the position of a feed.
+
+    Args:
+        item: A feed of `to_jax()`, `to_torch()` or `to_keras()`.
+    """
 
     item: Any
 
@@ -54,6 +58,10 @@ class FeedSave(ocp.args.CheckpointArgs):  # type: ignore[misc]
 @ocp.args.register_with_handler(FeedHandler, for_restore=True)
 @dataclass
 class FeedRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]
-    """Have `item` go on where the checkpoint was saved."""
+    """Restore the position of a feed; it continues where the checkpoint was saved.
+
+    Args:
+        item: A feed of the same pipeline.
+    """
 
     item: Any

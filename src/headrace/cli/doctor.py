@@ -115,10 +115,14 @@ def _requirements() -> dict[str, str | None]:
     return {name: _version(name) for name, extra in _declared() if not extra}
 
 
+DEVELOPMENT = ("", "test", "bench", "dev", "all", "docs", "wheels", "demo")
+"""Extras that users do not install."""
+
+
 def _extras() -> dict[str, str]:
     packages: dict[str, list[str]] = {}
     for name, extra in _declared():
-        if extra not in ("", "test", "bench", "dev", "all", "docs") and name != "headrace":
+        if extra not in DEVELOPMENT and name != "headrace":
             packages.setdefault(extra, []).append(name)
     report = {}
     for extra, names in sorted(packages.items()):

@@ -32,7 +32,7 @@ from headrace.errors import HeadraceError
 
 app = typer.Typer(
     name="headrace",
-    help="Look into record files, check, index, convert and repair them; run pipelines for others. "
+    help="Inspect, verify, index, convert and repair record files; explain, replay and serve pipelines. "
     "Files may be paths, patterns or URLs.",
     no_args_is_help=True,
     add_completion=True,

@@ -121,12 +121,8 @@ def encode_png(image: Any, compression: int = -1) -> bytes:
     """Return an image of one to four channels in uint8 or uint16 as the bytes of a PNG.
 
     Args:
-        image: height × width × channels; two channels are grey and alpha.
-        compression: from 0 (none) to 9 (slow, small); -1 is fast, and about as small as 6.
-
-    Args:
-        image: One image (height, width, channels) or a batch of images.
-        compression: Level from 0 to 9; -1 for the default.
+        image: An image (height, width, channels); two channels are grey and alpha.
+        compression: Level from 0 (none) to 9 (slow, small). -1 is fast, and about as small as 6.
 
     >>> hr.image.encode_png(np.zeros((2, 2, 1), np.uint8))[:4]
     b'\\x89PNG'

@@ -175,10 +175,6 @@ def decode_compressed(bytes: Any, compression_type: str = "", *, max_record_byte
     Raises:
         ParseError: A record is not compressed like this, is damaged or too large.
 
-    Args:
-        bytes: Compressed bytes.
-        compression_type: "GZIP", "ZLIB", or "" for none.
-
     >>> import zlib
     >>> hr.io.decode_compressed(zlib.compress(b"water"), "ZLIB")
     b'water'

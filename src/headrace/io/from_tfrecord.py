@@ -60,8 +60,8 @@ def from_tfrecord(
         features: What to parse, by name.
         compression_type: "GZIP", "ZLIB", "ZSTD", or None for what the file itself says.
         buffer_size: Number of bytes to read at a time. Default: chosen automatically.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         on_error: What to do with bad records: "raise", "skip", or an `hr.Quarantine`.
         missing: "raise" an error for files that cannot be opened, or "skip" them with a warning.
         index: Whether elements can be found by number: True builds an index if needed, False never uses one, "auto"

@@ -257,10 +257,6 @@ def plan_shards(total_bytes: int, servers: int = 1, shard_bytes: int | None = No
     Raises:
         ValueError: A number is too small.
 
-    Args:
-        total_bytes: Size of all data in bytes.
-        servers: Number of machines that will read the files.
-
     >>> hr.io.plan_shards(30_000_000_000, servers=8)
     ShardPlan(shards=80, shard_bytes=375000000)
     >>> hr.io.plan_shards(30_000_000_000, servers=8, shard_bytes=1_000_000_000)

@@ -16,11 +16,11 @@ MIN_STEPS = 3
 
 @dataclass(frozen=True)
 class Headroom:
-    """Seconds a step with data as they come, and with data that are there already. Prints as one line.
+    """Time per step with the data of a pipeline, and with data that are in memory already. Prints as one line.
 
     Attributes:
-        steps: How many steps were timed with data as they come.
-        seconds_per_step: How long one took.
+        steps: Number of steps that were timed with the data of the pipeline.
+        seconds_per_step: How long such a step took.
         free_seconds_per_step: How long a step takes on elements in memory.
         first_seconds: How long the first element took, which is not part of a step.
     """

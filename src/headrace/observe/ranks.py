@@ -32,7 +32,7 @@ COLUMNS = 60
 
 @dataclass(frozen=True)
 class Ranks:
-    """The numbers of all processes. Prints one line a process and names the straggler.
+    """The numbers of all processes. Prints one line per process and names the straggler.
 
     Attributes:
         processes: What each process wrote, by rank.

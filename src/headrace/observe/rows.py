@@ -60,7 +60,12 @@ class SourceRow(NamedTuple):
 
 
 class SourceRows(list[SourceRow]):
-    """The records of one element, in their order. Prints one a line.
+    """The records of one element, in their order. Prints one per line.
+
+    Args:
+        rows: The records.
+        step: The number of the element in its epoch.
+        epoch: The epoch.
 
     Attributes:
         step: The number of the element in its epoch.

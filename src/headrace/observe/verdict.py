@@ -96,7 +96,13 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to change, on which line, and how many times faster the steps are expected to be."""
+    """What to change, on which line, and how many times faster the steps are expected to be.
+
+    Attributes:
+        what: What to change.
+        site: The user's line, if there is one.
+        gain: How many times faster the steps are expected to be.
+    """
 
     what: str
     site: str | None

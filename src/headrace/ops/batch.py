@@ -33,27 +33,17 @@ def batch(
     """Combine every `batch_size` consecutive elements into one; the last batch may be short.
 
     Args:
-        batch_size: How many elements a batch has.
-        drop_remainder: Whether to leave out a last batch that is short.
-        num_parallel_calls: How many batches are made ahead, on a thread; with AUTOTUNE if that is found to help. With
-            a `collate_fn`, how many calls of it run at a time.
-        deterministic: Whether batches that a `collate_fn` makes on threads keep their order.
-        name: What plans and errors call it.
-        collate_fn: A function that makes a batch of a list of elements, as for a PyTorch DataLoader. None stacks each
-            component, which `map` can also do on whole columns, and faster.
+        batch_size: Number of elements in a batch.
+        drop_remainder: Whether to drop the last batch if it is short.
+        num_parallel_calls: Number of batches to make ahead on a thread, or `hr.AUTOTUNE` to do so if it helps. With a
+            `collate_fn`: number of concurrent calls of it.
+        deterministic: Whether batches that a `collate_fn` makes on several threads keep their order. Default: yes.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
+        collate_fn: Function that makes a batch from a list of elements, as for a PyTorch DataLoader. Default: stack
+            each component, which is faster.
 
     Returns:
         A dataset of batches.
-
-    Args:
-        batch_size: Number of elements in a batch.
-        drop_remainder: Whether to drop the last batch if it is short.
-        num_parallel_calls: Number of batches to make ahead, or `hr.AUTOTUNE`.
-        deterministic: Whether to keep the order of elements. Default: the option of the pipeline, which keeps it.
-        name: Label of the operation in `explain()`, `stats()` and error messages.
-
-    Returns:
-        A new dataset.
 
     >>> list(hr.Dataset.range(5).batch(2))
     [array([0, 1]), array([2, 3]), array([4])]

@@ -70,7 +70,7 @@ def batch_by_tokens(
         padding_values: As for `padded_batch`.
         drop_remainder: Whether to leave out the last batches of an epoch if they hold fewer rows than fit, or do not
             fill a group.
-        name: A name for the operation.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset of batches.

@@ -40,7 +40,7 @@ def chunk(
         overlap: With how many of the tokens before it a chunk begins; less than `length`.
         fields: The components to cut, by key or number; they have one value per token. By default those that have an
             axis. Every chunk gets a copy of the other components.
-        name: A name for the operation.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset of chunks, with the structure of the elements.

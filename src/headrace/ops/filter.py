@@ -61,7 +61,8 @@ def filter(
     Args:
         predicate: Function of one element that returns True or False.
         name: Label of the operation in `explain()`, `stats()` and error messages.
-        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        num_parallel_calls: Number of concurrent calls of a Python function, or `hr.AUTOTUNE`. Default: one at a time.
+            Functions that are vectorised use all cores in any case.
         mode: How to call the function: "auto", "vectorized" (on blocks), "eager" (on each element) or "process".
 
     Returns:

@@ -73,7 +73,8 @@ def map(
 
     Args:
         map_func: Function of one element. Components of a tuple arrive as separate arguments.
-        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        num_parallel_calls: Number of concurrent calls of a Python function, or `hr.AUTOTUNE`. Default: one at a time.
+            Functions that are vectorised use all cores in any case.
         deterministic: Whether to keep the order of elements. Default: the option of the pipeline, which keeps it.
         synchronous: Whether to call the function in the consumer's thread.
         use_unbounded_threadpool: Accepted for compatibility with tf.data.

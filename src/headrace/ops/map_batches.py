@@ -26,7 +26,8 @@ def map_batches(
     Args:
         map_func: Function of arrays of up to `batch_size` elements.
         batch_size: Largest number of elements per call.
-        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        num_parallel_calls: Number of concurrent calls of a Python function, or `hr.AUTOTUNE`. Default: one at a time.
+            Functions that are vectorised use all cores in any case.
         mode: How to call the function: "auto", "vectorized" (on blocks), "eager" (on each element) or "process".
         name: Label of the operation in `explain()`, `stats()` and error messages.
 

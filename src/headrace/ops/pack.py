@@ -67,6 +67,7 @@ def pack(
         fields: The components to pack; by default all. For elements that are tuples, their names in order.
         items: Components that travel with their document: items such as its images, or one value such as its name.
             In a packed row they follow one another, and `<name>_segments` says to which document each belongs.
+            Of elements that are tuples, they are the components after `fields`.
             A document that is cut leaves them in the row where it begins.
         lookahead: How many documents are packed together; not for "concat".
         max_documents: The most documents in one row; not for "concat".
@@ -74,7 +75,7 @@ def pack(
         documents: Whether `documents` holds the number of each token's document, -1 for padding.
         cu_seqlens: Whether to add `cu_seqlens`, the boundaries of documents in the form that flash attention takes, and
             `max_seqlen`. Padding counts as one document more. With `max_documents` it has the same size in all rows.
-        name: A name for the operation.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset of packed rows.

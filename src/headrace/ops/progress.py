@@ -30,17 +30,10 @@ def progress(self: Dataset[Element], description: str = "", *, name: str | None 
 
     Args:
         description: What stands before the bar; the name of the dataset or of its source if it is empty.
-        name: What plans and errors call the operation.
-
-    Returns:
-        The same elements.
-
-    Args:
-        description: Text before the progress bar.
         name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
-        A new dataset.
+        The same elements.
 
     >>> len(list(hr.Dataset.range(3).progress("reading")))
     3

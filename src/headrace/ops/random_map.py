@@ -68,7 +68,8 @@ def random_map(
     Args:
         map_func: Function of one element and, as its last argument, a random generator.
         seed: Seed of the random draws. Default: `hr.set_random_seed`'s, else another one in each run.
-        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        num_parallel_calls: Number of concurrent calls of a Python function, or `hr.AUTOTUNE`. Default: one at a time.
+            Functions that are vectorised use all cores in any case.
         deterministic: Whether to keep the order of elements. Default: the option of the pipeline, which keeps it.
         mode: How to call the function: "auto", "vectorized" (on blocks), "eager" (on each element) or "process".
         output_signature: Structure, shapes and dtypes of the results. Default: found by tracing or from the first

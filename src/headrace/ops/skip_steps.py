@@ -33,7 +33,7 @@ def skip_steps(self: Dataset, steps: Iterable[int], name: str | None = None) -> 
     Args:
         steps: The numbers of the elements to leave out, counted from 0 in each epoch of this dataset. Steps beyond the
             end leave out nothing.
-        name: A name for the operation.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset without these elements.

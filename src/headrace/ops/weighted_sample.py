@@ -58,7 +58,7 @@ def weighted_sample(
         replacement: Whether an element may be drawn again. If not, the order is that of draws one after another.
         seed: The same seed gives the same sequence of epochs.
         reshuffle_each_iteration: Whether each epoch draws anew.
-        name: What plans and errors call it.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset of `num_samples` elements, which can be indexed.

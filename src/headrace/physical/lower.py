@@ -39,6 +39,7 @@ def prepare_pass(plan: Node, threads: int) -> Prepared:
     return Prepared.of(plan, lambda node: lower_pass(node, threads))
 
 
+ON_REQUEST = "may have side effects, so an element is computed when it is requested"
 MIN_NESTED_ROWS = 256
 """A dataset of fewer rows that is opened while another runs is read serially: there may be one for each row."""
 
@@ -68,7 +69,7 @@ def lower_pass(plan: Node, threads: int, choices: list[Choice] | None = None) ->
             choices.append(Choice(ahead.operation, "the end", REASON))
         elif not pulls_blocks(ruled):
             first = next(node for node in walk(ruled) if not node.pure)
-            choices.append(Choice("row by row", "the end", f"{first.operation} can be observed while it makes rows"))
+            choices.append(Choice("row by row", "the end", f"{first.operation} {ON_REQUEST}"))
     return lower(ahead, threads, choices)
 
 
@@ -149,7 +150,7 @@ def _reason_for_serial_scan(source: Node, operations: list[Node], threads: int) 
     if isinstance(source, Cache):  # once it is complete, the origin of its rows is unobservable
         return None if operations and threads > 1 else ""
     if not source.pure:
-        return "reading it can be observed"
+        return "reading it may have side effects"
     strand = _is_strand(source)
     if strand and not operations:
         return ""

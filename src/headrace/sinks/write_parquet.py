@@ -42,18 +42,19 @@ def write_parquet(
 
     Args:
         path: Beginning of the names of the files.
-        shards: Number of files. Default: chosen by size.
+        shards: Number of files, or "auto" (None is the same): as many as `hr.io.plan_shards` proposes.
         compression: Compression of the files; None writes them uncompressed.
-        num_parallel_writes: Number of files that are written at the same time.
+        num_parallel_writes: Number of threads that convert rows to columns. Default: one per CPU.
         overwrite: Whether to replace existing files.
         progress: Whether to show a progress bar. Default: if standard error is a terminal.
         cluster: Workers that do the work; default: this process.
+        servers: Number of machines that read the files at the same time; 1 by default.
+        shard_bytes: About how many bytes each file has.
+        storage_options: Options of the store's file system, such as credentials, if `path` is a URL. Those of
+            `with_options(hr.Options(storage_options=...))` count too.
 
-    `shards` is a number of files, or "auto" (None is the same): as many as `hr.io.plan_shards` proposes for `servers`
-    machines that read them at the same time (1), or for files of about `shard_bytes` each.
-
-    A `path` may be a URL. `storage_options` are what the file system of the store is given (keys, endpoint), as for
-    readers; so are those of `with_options(hr.Options(storage_options=...))`.
+    Returns:
+        The names of the files.
 
     >>> import pyarrow.parquet as pq
     >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})

@@ -54,14 +54,17 @@ def write_webdataset(
         shards: Number of files, or "auto" (None is the same): as many as `hr.io.plan_shards` proposes.
         servers: Number of machines that read the files at the same time; 1 by default.
         shard_bytes: About how many bytes each file has.
-        index: Whether elements can be found by number: True builds an index if needed, False never uses one, "auto"
-            uses one that exists.
-        num_parallel_writes: Number of files that are written at the same time.
+        index: Whether to write an index of each file beside it, by which readers find elements by number. Compressed
+            files and files in stores get none.
+        num_parallel_writes: Number of threads that encode elements. Default: one per CPU.
         overwrite: Whether to replace existing files.
         progress: Whether to show a progress bar. Default: if standard error is a terminal.
         cluster: Workers that do the work; default: this process.
         storage_options: Options of the store's file system, such as credentials, if `path` is a URL. Those of
             `with_options(hr.Options(storage_options=...))` count too.
+
+    Returns:
+        The names of the files.
 
     >>> ds = hr.Dataset.range(2).map(lambda i: {"__key__": str(i), "cls": i})
     >>> [file.split("/")[-1] for file in ds.write_webdataset(folder / "digits")]

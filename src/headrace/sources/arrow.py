@@ -30,21 +30,14 @@ def from_arrow(data: Any, *, nulls: Mapping[str, Any] | None = None, name: str |
         data: A Table, a RecordBatch, a RecordBatchReader (read to its end at once), anything with Arrow's data
             interface (`__arrow_c_stream__`), a list of such, an Array, whose values are the elements, or a
             `pyarrow.dataset.Dataset`, whose files are read as a pass needs them.
-        nulls: What stands for nulls, by the name of the column.
-        name: What plans and errors call the source.
+        nulls: Values that replace nulls, by the name of the column.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset of dicts, or of the values of an Array.
 
     Raises:
-        SpecError: A column is of a type that NumPy has nothing like, or a value is missing.
-
-    Args:
-        data: A `pyarrow.Table` or record batches.
-        name: Label of the operation in `explain()`, `stats()` and error messages.
-
-    Returns:
-        A new dataset.
+        SpecError: NumPy has no type like that of a column, or a value is missing.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [1.5, None], "name": ["a", "b"], "tags": [[1, 2], [3]]})

@@ -52,7 +52,8 @@ def from_image_folder(
         channels: Number of color channels; 0 keeps those of the file.
         fast: Whether JPEG files may be decoded at a reduced scale, which changes pixels slightly.
         max_pixels: Largest number of pixels to accept in one image; None accepts any.
-        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        num_parallel_calls: Number of concurrent calls of a Python function, or `hr.AUTOTUNE`. Default: one at a time.
+            Functions that are vectorised use all cores in any case.
         storage_options: Options of the file system, such as credentials; see `hr.Options`.
         name: Label of the operation in `explain()`, `stats()` and error messages.
 

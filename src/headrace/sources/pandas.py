@@ -29,21 +29,14 @@ def from_pandas(
 
     Args:
         frame: The DataFrame or Series.
-        nulls: What stands for missing values, by the label of the column. NaN and NaT count as missing there.
-        name: What plans and errors call the source.
+        nulls: Values that replace missing ones, by the label of the column. NaN and NaT count as missing there.
+        name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
         A dataset of dicts, or of the values of a Series.
 
     Raises:
-        SpecError: A column is of a type that NumPy has nothing like, or a value is missing.
-
-    Args:
-        frame: A data frame or a series.
-        name: Label of the operation in `explain()`, `stats()` and error messages.
-
-    Returns:
-        A new dataset.
+        SpecError: NumPy has no type like that of a column, or a value is missing.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"x": [1.5, 2.5], "kind": pd.Categorical(["a", "b"])}, index=[7, 8])

@@ -72,7 +72,8 @@ def from_text_folder(
         class_names: Names of the classes, which are sub-folders. Default: all, sorted.
         encoding: Text encoding; None returns bytes.
         endings: Endings of the files to read.
-        num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
+        num_parallel_calls: Number of concurrent calls of a Python function, or `hr.AUTOTUNE`. Default: one at a time.
+            Functions that are vectorised use all cores in any case.
         storage_options: Options of the file system, such as credentials; see `hr.Options`.
         name: Label of the operation in `explain()`, `stats()` and error messages.
 

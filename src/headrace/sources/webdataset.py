@@ -118,8 +118,8 @@ def WebDataset(  # noqa: N802 - as others name it
         decode: Whether to decode fields by their ending; or functions by ending, which are used in addition.
         compression_type: "GZIP", "ZLIB", "ZSTD", or None for what the file itself says.
         buffer_size: Number of bytes to read at a time. Default: chosen automatically.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         num_parallel_calls: Number of parallel calls, or `hr.AUTOTUNE`. Default: no parallelism.
         name: Label of the operation in `explain()`, `stats()` and error messages.
         on_error: What to do with bad records: "raise", "skip", or an `hr.Quarantine`.

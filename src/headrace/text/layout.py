@@ -96,7 +96,7 @@ def _in_arrow(rows: list[Any], if_none: type = str) -> pa.Array:
     made = text_column(rows) if rows else pa.array([], pa.large_string() if if_none is str else pa.large_binary())
     if isinstance(made, list):
         other = next((row for row in rows if not isinstance(row, str | bytes)), None)
-        found = "str and bytes, or text that is no Unicode" if other is None else f"a {type(other).__name__}"
+        found = "str and bytes, or text that is no Unicode" if other is None else type(other).__name__
         raise TypeError(f"functions of hr.text take str or bytes, not {found}")
     return made
 

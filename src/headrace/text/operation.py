@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -76,7 +76,9 @@ def one_row(value: Any) -> Column:
     if isinstance(value, Ragged):
         return Ragged._of(value, np.array([0, len(value)]))
     if not hasattr(value, "__len__"):
-        raise TypeError(f"functions of hr.text take str or bytes, not a {type(value).__name__}")
+        raise TypeError(f"functions of hr.text take str or bytes, not {type(value).__name__}")
+    if isinstance(value, Mapping):
+        raise TypeError(f"functions of hr.text take str or bytes, not a dict: take one of its components {list(value)}")
     column = plain_column(value)
     if isinstance(column, Ragged):
         return Ragged._of(column, np.array([0, len(column)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -111,7 +113,7 @@ def _methods(tokenizer: Any, *, special: bool) -> tuple[Encode, Decode]:
     if library == "tiktoken":
         return lambda rows: tokenizer.encode_ordinary_batch(rows, num_threads=cpus()), tokenizer.decode
     found = type(tokenizer).__name__
-    raise TypeError(f"hr.text.Tokenizer takes a tokenizer of tokenizers, sentencepiece or tiktoken, not a {found}")
+    raise TypeError(f"hr.text.Tokenizer takes a tokenizer of tokenizers, sentencepiece or tiktoken, not {found}")
 
 
 def _opened(name: str | Path) -> Any:
@@ -120,16 +122,24 @@ def _opened(name: str | Path) -> Any:
     library = {".json": "tokenizers", ".model": "sentencepiece"}.get(ending, "tiktoken")
     try:
         if library == "tokenizers":
-            from tokenizers import Tokenizer as Library
+            from tokenizers import Tokenizer
 
-            return Library.from_file(str(name))
-        if library == "sentencepiece":
+            open_file: Callable[[str], Any] = Tokenizer.from_file
+        elif library == "sentencepiece":
             from sentencepiece import SentencePieceProcessor
 
-            return SentencePieceProcessor(model_file=str(name))
-        import tiktoken
+            open_file = SentencePieceProcessor
+        else:
+            from tiktoken import get_encoding
+
+            return get_encoding(str(name))
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             f"{name} needs the package {library}: pip install 'headrace[tokenizers]'", name=library
         ) from None
-    return tiktoken.get_encoding(str(name))
+    if not Path(name).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(name))
+    try:
+        return open_file(str(name))
+    except Exception as error:  # the libraries raise a plain Exception or RuntimeError, without the name of the file
+        raise ValueError(f"{name} is not a tokenizer that the package {library} can read: {error}") from error

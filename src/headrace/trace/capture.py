@@ -68,9 +68,10 @@ class Capture:
     def _substitute(self, value: Any, name: str) -> Any:
         if isinstance(value, (*PLAIN, enum.Enum)) or getattr(value, "_headrace_constant", False) is True:
             return value
+        if isinstance(value, np.generic | np.ndarray) and value.dtype.kind not in KINDS:
+            array = "an array of dtype " if isinstance(value, np.ndarray) else ""
+            raise self.refuse(f"captures {name}, {array}{value.dtype}")
         if isinstance(value, np.generic):
-            if value.dtype.kind not in KINDS:
-                raise self.refuse(f"captures {name}, {value.dtype}")
             return self.recorder.constant(value)
         if isinstance(value, np.ndarray):
             return self.recorder.capture(value.view(np.ndarray) if type(value) is np.memmap else value)

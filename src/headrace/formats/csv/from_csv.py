@@ -64,8 +64,8 @@ def from_csv(
         shuffle: Whether to shuffle.
         shuffle_buffer_size: Number of rows in the shuffle buffer.
         shuffle_seed: Seed of the shuffle.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         num_rows_for_inference: Number of rows from which types are inferred; None uses all.
         nulls: Values that replace missing ones, by column.
         compression_type: "GZIP", "ZLIB", "ZSTD", or None for what the file itself says.

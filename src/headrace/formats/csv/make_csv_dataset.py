@@ -65,8 +65,8 @@ def make_csv_dataset(
         shuffle_buffer_size: Number of rows in the shuffle buffer.
         shuffle_seed: Seed of the shuffle.
         prefetch_buffer_size: Number of batches to prepare ahead.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         sloppy: Whether the order may change for speed.
         num_rows_for_inference: Number of rows from which types are inferred; None uses all.
         compression_type: "GZIP", "ZLIB", "ZSTD", or None for what the file itself says.

@@ -54,8 +54,8 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
         na_value: Text that stands for a missing value.
         select_cols: Numbers of the columns to read. Default: all.
         exclude_cols: Numbers of the columns not to read.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         on_error: What to do with bad records: "raise", "skip", or an `hr.Quarantine`.
         missing: "raise" an error for files that cannot be opened, or "skip" them with a warning.
         storage_options: Options of the file system, such as credentials; see `hr.Options`.

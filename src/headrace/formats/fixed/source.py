@@ -39,8 +39,8 @@ def FixedLengthRecordDataset(  # noqa: N802 - as tf.data names it
         footer_bytes: Number of bytes to ignore at the end of each file.
         buffer_size: Number of bytes to read at a time. Default: chosen automatically.
         compression_type: "GZIP", "ZLIB", "ZSTD", or None for what the file itself says.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         name: Label of the operation in `explain()`, `stats()` and error messages.
         on_error: What to do with bad records: "raise", "skip", or an `hr.Quarantine`.
         missing: "raise" an error for files that cannot be opened, or "skip" them with a warning.

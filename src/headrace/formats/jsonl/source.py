@@ -61,8 +61,8 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
         cast: Types to convert columns to, by column.
         nulls: Values that replace missing ones, by column.
         buffer_size: Number of bytes to read at a time. Default: chosen automatically.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         on_error: What to do with bad records: "raise", "skip", or an `hr.Quarantine`.
         missing: "raise" an error for files that cannot be opened, or "skip" them with a warning.
         storage_options: Options of the file system, such as credentials; see `hr.Options`.

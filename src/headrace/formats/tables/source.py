@@ -57,8 +57,8 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
         exclude: Names of the columns not to read.
         cast: Types to convert columns to, by column.
         nulls: Values that replace missing ones, by column.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         on_error: What to do with bad records: "raise", "skip", or an `hr.Quarantine`.
         missing: "raise" an error for files that cannot be opened, or "skip" them with a warning.
         index: Whether elements can be found by number: True builds an index if needed, False never uses one, "auto"
@@ -117,8 +117,8 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
         exclude: Names of the columns not to read.
         cast: Types to convert columns to, by column.
         nulls: Values that replace missing ones, by column.
-        num_parallel_reads: Number of files that are read at the same time, or `hr.AUTOTUNE`. Default: one after
-            another.
+        num_parallel_reads: Number of files whose rows take turns, or `hr.AUTOTUNE`. Default: one file after another.
+            This sets the order, not the number of threads.
         on_error: What to do with bad records: "raise", "skip", or an `hr.Quarantine`.
         missing: "raise" an error for files that cannot be opened, or "skip" them with a warning.
         index: Whether elements can be found by number: True builds an index if needed, False never uses one, "auto"

@@ -175,4 +175,4 @@ def gone(name: str) -> StateError:
 def check_names(weights: Mapping[str, float], names: tuple[str, ...]) -> None:
     """Refuse weights of other sources."""
     if set(weights) != set(names):
-        raise ValueError(f"mix: weights are of {sorted(weights)}, datasets {sorted(names)}")
+        raise ValueError(f"mix: the weights name the sources {sorted(weights)}, the mixture has {sorted(names)}")

@@ -126,10 +126,8 @@ class PackArguments:
         return positive("length", self.length)
 
     def _fields(self) -> tuple[PackedField, ...]:
-        names = self.fields
-        if names is None and isinstance(self.length, Mapping):
-            names = list(self.length)
-        taken = set(self._leaves(self.items or (), "items").values())
+        names = self._given_fields()
+        taken = set(self._item_leaves().values())
         found = self._leaves(names, "fields") if names is not None else self._all_leaves(taken)
         separators, pads = (_by_field(found, what, given) for what, given in self._fillings())
         made = []
@@ -142,13 +140,24 @@ class PackArguments:
             made.append(field)
         return tuple(made)
 
+    def _given_fields(self) -> Names | None:
+        if self.fields is None and isinstance(self.length, Mapping):
+            return list(self.length)
+        return self.fields
+
+    def _item_leaves(self) -> dict[str, int]:
+        """The number of the leaf of each of the items. Those of tuples follow the fields."""
+        fields = self._given_fields()
+        by_order = not isinstance(fields, Mapping)
+        return self._leaves(self.items or (), "items", first=len(fields) if fields is not None and by_order else 0)
+
     def _fillings(self) -> list[tuple[str, Any]]:
         return [("separator", self.separator), ("pad", self.pad)]
 
     def items_of(self) -> tuple[PackedItems, ...]:
         """The components that travel with their document."""
         made = []
-        for name, leaf in self._leaves(self.items or (), "items").items():
+        for name, leaf in self._item_leaves().items():
             spec = self.spec.leaves[leaf]
             if not isinstance(spec, TensorSpec) or spec.shape is None or spec.dtype is None:
                 raise SpecError(f"pack: the dtype and the shape of the items {name!r} must be known, not {spec}")
@@ -177,8 +186,8 @@ class PackArguments:
             raise SpecError(f"pack takes one row of tokens an element, or a flat dict of them, not {self.spec}")
         return {str(key): i for i, key in enumerate(structure.keys) if i not in taken}
 
-    def _leaves(self, names: Names, what: str) -> dict[str, int]:
-        """The number of the leaf of each name."""
+    def _leaves(self, names: Names, what: str, first: int = 0) -> dict[str, int]:
+        """The number of the leaf of each name; `first` is that of the first name, for tuples."""
         structure = self.spec.structure
         if not names:
             return {}
@@ -193,7 +202,9 @@ class PackArguments:
         keys = list(structure.keys)
         by_order = structure.kind is tuple and not isinstance(names, Mapping)
         pairs = (
-            names.items() if isinstance(names, Mapping) else [(n, i if by_order else n) for i, n in enumerate(names)]
+            names.items()
+            if isinstance(names, Mapping)
+            else [(n, i if by_order else n) for i, n in enumerate(names, first)]
         )
         unknown = [key for _, key in pairs if key not in keys]
         if unknown:

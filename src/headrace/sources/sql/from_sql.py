@@ -73,6 +73,7 @@ def from_sql(
     Args:
         uri: URI of the database, such as `sqlite:///file`.
         query: SQL query.
+        connection: Open connection, in place of `uri`: of DBAPI, ADBC or SQLAlchemy.
         params: Values for the placeholders of the query.
         key: Column with a unique index; rows come in its order, and a resume continues behind the last one.
         partitions: Number of ranges of the key that are read at the same time.
