@@ -138,6 +138,16 @@ parts = []
 for i in range(3):
     parts.append(D.range(2).batch(2, collate_fn=lambda rows: np.array(rows) + 10 * i).unbatch())
 """,
+    "a method": """
+class Label:
+    def __init__(self, factor):
+        self.factor = factor
+    def add(self, x):
+        return x + self.factor * i
+parts = []
+for i in range(3):
+    parts.append(D.range(2).map(Label(10).add))
+""",
     "a partial": """
 from functools import partial
 def label(k, x):
