@@ -10,6 +10,7 @@ import _weakrefset
 import argparse
 import dis
 import functools
+import gc
 import json
 import logging
 import random
@@ -77,8 +78,9 @@ COLLECTOR = (weakref.__file__, _weakrefset.__file__)
 
 def _in_finalizer(frame):
     """Whether the collector called this, from which no exception reaches the caller of `next()`."""
+    callbacks = [getattr(each, "__code__", None) for each in gc.callbacks]
     while frame is not None and frame.f_code.co_filename != __file__:
-        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename in COLLECTOR:
+        if frame.f_code in callbacks or frame.f_code.co_name == "__del__" or frame.f_code.co_filename in COLLECTOR:
             return True
         frame = frame.f_back
     return False
