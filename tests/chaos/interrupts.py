@@ -180,9 +180,10 @@ def signalled_pass(it, chance, gap, limit=LIMIT):
     """The outcomes of a pass that a timer interrupts by real signals, and how many of these there were.
 
     A signal that comes once `next()` has returned is the caller's, which is this file: there it is passed over. So is
-    one in a finalizer, whose exceptions Python prints.
+    one in a finalizer, whose exceptions Python prints. The gap between signals grows while no element comes: a machine
+    that is busy with other things makes one all the same.
     """
-    hits = 0
+    hits = missed = 0
 
     def strike(number, frame):
         nonlocal hits
@@ -195,10 +196,12 @@ def signalled_pass(it, chance, gap, limit=LIMIT):
     try:
         while len(got) < limit:
             try:  # the timer of the call before may still go off
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0, gap))
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0, gap * (1 + missed / 10)))
                 outcome = one_outcome(it)
             except KeyboardInterrupt:
+                missed += 1
                 continue
+            missed = 0
             if outcome is None:
                 break
             got.append(outcome)
