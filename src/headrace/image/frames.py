@@ -63,19 +63,22 @@ def decode_frames(content: bytes, max_pixels: int | None, row: int) -> NDArray[n
     """Return all frames of a GIF, in colour; together they have no more than `max_pixels`."""
     library = image_library("PIL.Image")
     try:
-        image = library.open(io.BytesIO(content))
-        count = getattr(image, "n_frames", 1)
-    except (*NONSENSE, SyntaxError, OSError, library.DecompressionBombError) as error:
-        raise ParseError(f"frames that cannot be decoded: {type(error).__name__}: {error}", row) from None
-    if max_pixels is not None and count * image.width * image.height > max_pixels:
+        height, width, count = _measure(content)
+    except IndexError:
+        raise ParseError("frames that cannot be decoded: the GIF breaks off", row) from None
+    except ValueError as error:
+        raise ParseError(f"frames that cannot be decoded: {error}", row) from None
+    if max_pixels is not None and count * height * width > max_pixels:
         raise ParseError(
-            f"{count} frames of {image.height} × {image.width} pixels, more than max_pixels={max_pixels}: "
+            f"{count} frames of {height} × {width} pixels, more than max_pixels={max_pixels}: "
             "give a larger one if they are to be trusted",
             row,
         )
+    refused = (*NONSENSE, SyntaxError, OSError, library.DecompressionBombError, library.DecompressionBombWarning)
     try:
-        return np.stack([_frame(image, number) for number in range(count)])
-    except (*NONSENSE, SyntaxError, OSError) as error:
+        image = library.open(io.BytesIO(content), formats=["GIF"])
+        return np.stack([_frame(image, number) for number in range(min(count, image.n_frames))])
+    except refused as error:
         raise ParseError(f"frames that cannot be decoded: {type(error).__name__}: {error}", row) from None
 
 
@@ -85,3 +88,48 @@ def _frame(image: Any, number: int) -> NDArray[np.uint8]:
     image.dispose = None  # the next frame is drawn over this one
     drawn[drawn[..., 3] != OPAQUE] = 0
     return np.ascontiguousarray(drawn[..., :3])
+
+
+EXTENSION, FRAME, END = b"!,;"
+HAS_TABLE = 0x80
+
+
+def _measure(content: bytes) -> tuple[int, int, int]:
+    """Return the height and width of a GIF and the number of its frames, before anything is decoded.
+
+    Raises:
+        IndexError: It breaks off.
+        ValueError: A frame is larger than those before it.
+    """
+    width, height = _numbers(content, 6, 2)
+    at = 13 + _table(content[10])
+    count = 0
+    while at < len(content) and content[at] != END:
+        kind, at = content[at], at + 1
+        if kind == EXTENSION:
+            at = _after_data(content, at + 1)
+        elif kind == FRAME:
+            left, top, wide, high = _numbers(content, at, 4)
+            if not count:
+                width, height = max(width, left + wide), max(height, top + high)
+            if left + wide > width or top + high > height:
+                raise ValueError(f"frame {count} goes beyond the {height} × {width} pixels of those before")
+            count += 1
+            at = _after_data(content, at + 10 + _table(content[at + 8]))
+    return height, width, count
+
+
+def _numbers(content: bytes, at: int, count: int) -> list[int]:
+    return [content[i] | content[i + 1] << 8 for i in range(at, at + 2 * count, 2)]
+
+
+def _table(flags: int) -> int:
+    """Return the bytes of a table of colours."""
+    return 3 << (flags & 7) + 1 if flags & HAS_TABLE else 0
+
+
+def _after_data(content: bytes, at: int) -> int:
+    """Return where a sequence of blocks ends, or the file."""
+    while at < len(content) and content[at]:
+        at += content[at] + 1
+    return at + 1
