@@ -26,7 +26,7 @@ help:
 	@echo "make docs    build the documentation into site/; warnings are errors"
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
-	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
+	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each); images, JSON, archives and folders of datasets in 1 GB of memory (FUZZ_RUNS=...)"
 	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), hundreds of killed workers of clusters and faults of databases (CHAOS_KILLS=...), thousands of interrupts (CHAOS_INTERRUPTS=...) and dropped iterators, thousands of reads from failing stores and by way of a cache that is meddled with (CHAOS_READS=...)"
 	@echo "make clean   remove what the others made"
 
@@ -135,6 +135,7 @@ kills: $(VENV)/.installed-test
 	$(BIN)/python tests/storage/kills.py --kills 200
 
 FUZZ_SECONDS ?= 600
+FUZZ_RUNS ?= 1000000
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.pages --seconds $(FUZZ_SECONDS)
@@ -143,6 +144,8 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.indexes --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.texts --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.cut_files --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.decoders --runs $(FUZZ_RUNS) --seed $$$$
+	$(BIN)/python -m tests.fuzz.datasets --runs $$(($(FUZZ_RUNS) / 10)) --seed $$$$
 
 CHAOS_SECONDS ?= 1800
 CHAOS_KILLS ?= 200

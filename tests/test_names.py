@@ -36,7 +36,7 @@ D = hr.Dataset
         (lambda: D.range(3).head, "ds.take(n)"),
         (lambda: D.range(3).TextLineDataset, "it is hr.TextLineDataset"),
         (lambda: hr.io.FixedLengthFeature, "did you mean hr.io.FixedLenFeature?"),
-        (lambda: hr.io.decode_gif, "first frame"),
+        (lambda: hr.io.decode_proto, "protobuf"),
         (lambda: hr.image.resise, "did you mean hr.image.resize?"),
         (lambda: hr.image.sobel_edges, "cv2.Sobel"),
         (lambda: hr.text.as_string, "str(x)"),

@@ -2,12 +2,15 @@
 
 `python -m tests.chaos.interrupts` injects KeyboardInterrupt at moments of headrace's code that are
 chosen at random, and sends real signals, over all the pipelines of the conformance tests. It prints how many interrupts
-there were and how many of them lost or repeated a row.
+there were and how many of them lost or repeated a row. `--only places` interrupts every writer at each place of the
+modules that write, when it first comes there and when it last does.
 """
 
+import _weakrefset
 import argparse
 import dis
 import functools
+import gc
 import json
 import logging
 import random
@@ -15,6 +18,8 @@ import signal
 import sys
 import tempfile
 import weakref
+from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
@@ -67,26 +72,33 @@ def _checks(code):
     return {step.offset: targets[step.offset] for step in steps if step.opname in CHECKING}, targets
 
 
+COLLECTOR = (weakref.__file__, _weakrefset.__file__)
+"""Files of functions that the collector calls."""
+
+
 def _in_finalizer(frame):
     """Whether the collector called this, from which no exception reaches the caller of `next()`."""
+    callbacks = [getattr(each, "__code__", None) for each in gc.callbacks]
     while frame is not None and frame.f_code.co_filename != __file__:
-        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename == weakref.__file__:
+        if frame.f_code in callbacks or frame.f_code.co_name == "__del__" or frame.f_code.co_filename in COLLECTOR:
             return True
         frame = frame.f_back
     return False
 
 
 class Interruption:
-    """Raises KeyboardInterrupt at the moment that comes as the `at`-th; without one it counts them.
+    """Raises KeyboardInterrupt at the `at`-th moment, of those at a `place`; without a number it counts them.
 
     A moment is an instruction of the package, or only of one of its modules, after which the interpreter looks for
     signals: those at which Ctrl-C arrives, and no others.
     """
 
-    def __init__(self, at=None, module=""):
+    def __init__(self, at=None, module="", place=None):
         self.at = at
+        self._place = place
         self._files = str(Path(PACKAGE, module))
         self.moments = 0
+        self.places = Counter()
         self.struck = None
 
     def __enter__(self):
@@ -107,6 +119,10 @@ class Interruption:
 
     def pass_moment(self, frame):
         """Count a moment, and strike if it is the one."""
+        place = (frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lasti)
+        self.places[place] += 1
+        if self._place not in (None, place):
+            return
         self.moments += 1
         due = self.struck is None and self.at is not None and self.moments > self.at
         if due and not _in_finalizer(frame):
@@ -163,13 +179,16 @@ def traced_pass(it, interruption, limit=LIMIT):
 def signalled_pass(it, chance, gap, limit=LIMIT):
     """The outcomes of a pass that a timer interrupts by real signals, and how many of these there were.
 
-    A signal that comes once `next()` has returned is the caller's, which is this file: there it is passed over.
+    A signal that comes once `next()` has returned is the caller's, which is this file: there it is passed over. So is
+    one in a finalizer, whose exceptions Python prints. The gap between signals grows while no element comes: a machine
+    that is busy with other things makes one all the same.
     """
-    hits = 0
+    hits = missed = 0
+    listening = True
 
     def strike(number, frame):
         nonlocal hits
-        if frame.f_code.co_filename != __file__:
+        if listening and frame.f_code.co_filename != __file__ and not _in_finalizer(frame):
             hits += 1
             raise KeyboardInterrupt
 
@@ -178,14 +197,17 @@ def signalled_pass(it, chance, gap, limit=LIMIT):
     try:
         while len(got) < limit:
             try:  # the timer of the call before may still go off
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0, gap))
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0, gap * (1 + missed / 10)))
                 outcome = one_outcome(it)
             except KeyboardInterrupt:
+                missed += 1
                 continue
+            missed = 0
             if outcome is None:
                 break
             got.append(outcome)
     finally:
+        listening = False  # the last one may arrive in signal.signal(), which is written in Python
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     return got, hits
@@ -276,11 +298,11 @@ def interrupt_calls(subject, at):
     return interruption.struck is not None
 
 
-def interrupt_writer(writer, folder, at):
+def interrupt_writer(writer, folder, at, place=None):
     """Return whether an interrupt hit a writer; raise if it left anything half done."""
     writer.prepare()
     before = Held.now(folder)
-    interruption = Interruption(at)
+    interruption = Interruption(at, place=place)
     try:
         with interruption:
             writer.work()
@@ -295,13 +317,13 @@ def interrupt_writer(writer, folder, at):
     return interruption.struck is not None
 
 
-def moments_of_writer(writer):
-    """Return at how many moments a writer can be interrupted."""
+def count_moments(writer):
+    """Return the moments and places at which a writer can be interrupted."""
     writer.prepare()
     with Interruption() as counting:
         writer.work()
     writer.check()
-    return counting.moments
+    return counting
 
 
 FEEDS = {
@@ -385,22 +407,54 @@ def _moments_of_calls(options, chance):
     )
 
 
-def _moments_of_writers(options, chance):
-    kills.ROWS, kills.SIZE, kills.RECORDS = 60, 40, 300
-    rows.PART_BYTES = 20 * kills.SIZE * 8
+@contextmanager
+def _writers(count, size, records):
+    """All kinds of writers, each with its folder, that write so much."""
+    kills.ROWS, kills.SIZE, kills.RECORDS = count, size, records
+    rows.PART_BYTES = count // 3 * size * 8
     with tempfile.TemporaryDirectory() as name:
-        writers = []
+        made = []
         for kind, make in kills.KINDS.items():
             folder = Path(name, kind)
             folder.mkdir()
-            writer = make(folder)
-            writers.append((writer, folder, moments_of_writer(writer)))
+            made.append((make(folder), folder))
+        yield made
+
+
+def _moments_of_writers(options, chance):
+    with _writers(60, 40, 300) as writers:
+        counted = [(writer, folder, count_moments(writer).moments) for writer, folder in writers]
         return run_many(
             "moments of writers",
-            writers,
+            counted,
             max(1, options.moments // 50),
             lambda w: interrupt_writer(w[0], w[1], chance.randrange(w[2])),
         )
+
+
+WRITING = ("storage/", "sinks/", "core/", "formats/shared/sidecar", "io/")
+"""Modules that open, write, rename and remove files."""
+
+
+def _places_of_writers(options, chance):
+    harm = 0
+    with _writers(6, 10, 20) as writers:
+        for writer, folder in writers:
+            counted = [count_moments(writer).places for _ in range(3)]
+            least = {place: min(found[place] for found in counted) for place in counted[0]}
+            jobs = [
+                (place, at)
+                for place, number in least.items()
+                if number and Path(place[0]).relative_to(PACKAGE).as_posix().startswith(WRITING)
+                for at in {0, number - 1}
+            ]
+            harm += run_many(
+                f"places of {type(writer).__name__}",
+                jobs,
+                1,
+                lambda job, writer=writer, folder=folder: interrupt_writer(writer, folder, job[1], job[0]),
+            )
+    return harm
 
 
 def main():
@@ -408,13 +462,19 @@ def main():
     parser.add_argument("--moments", type=int, default=10_000, help="how many interrupts to inject")
     parser.add_argument("--signals", type=int, default=1_000, help="how many real signals to send")
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--only", choices=("signals", "next", "calls", "writers"), help="run one part")
+    parser.add_argument("--only", choices=("signals", "next", "calls", "writers", "places"), help="run one part")
     options = parser.parse_args()
     logging.disable(logging.WARNING)  # of the files that some pipelines skip
     seed = random.randrange(10**6) if options.seed is None else options.seed
     chance = random.Random(seed)
     print(f"seed {seed}")
-    parts = {"signals": _signals, "next": _moments_of_next, "calls": _moments_of_calls, "writers": _moments_of_writers}
+    parts = {
+        "signals": _signals,
+        "next": _moments_of_next,
+        "calls": _moments_of_calls,
+        "writers": _moments_of_writers,
+        "places": _places_of_writers,
+    }
     harm = sum(part(options, chance) for name, part in parts.items() if options.only in (None, name))
     return 1 if harm else 0
 

@@ -112,6 +112,7 @@ import json, sys, warnings
 import numpy as np
 import headrace as hr
 warnings.simplefilter("error")
+warnings.filterwarnings("ignore", "(?s).* uses rng: ", hr.PipelineWarning)
 words = {f"w{i}" for i in range(50)}
 vocabulary = {w: len(w) for w in words}
 mean = np.arange(5.0)

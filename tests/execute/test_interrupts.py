@@ -9,10 +9,10 @@ from tests.chaos.interrupts import (
     PIPELINES,
     UNORDERED,
     Interruption,
+    count_moments,
     interrupt_calls,
     interrupt_next,
     interrupt_writer,
-    moments_of_writer,
     one_outcome,
     signalled_pass,
     subject_of,
@@ -54,8 +54,9 @@ def test_an_interrupted_writer_leaves_all_or_nothing(kind, tmp_path, monkeypatch
     monkeypatch.setattr(kills, "RECORDS", 50)
     monkeypatch.setattr(rows, "PART_BYTES", 5 * 40 * 8)
     writer = kills.KINDS[kind](tmp_path)
-    total = moments_of_writer(writer)
-    assert sum(interrupt_writer(writer, tmp_path, at) for at in moments(kind, total, 2))
+    for at in moments(kind, count_moments(writer).moments, 2):
+        while not interrupt_writer(writer, tmp_path, at):
+            at //= 2  # how many there are differs from pass to pass  # noqa: PLW2901
 
 
 @pytest.mark.parametrize("name", SOME[::4])

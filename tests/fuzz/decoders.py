@@ -88,6 +88,9 @@ def arrays():
 def decode_picture(data, chance):
     small = data[:4] in (b"GIF8", b"RIFF") or data[:2] == b"BM"
     how = {"max_pixels": MAX_PIXELS} if small else {}
+    if data[:4] == b"GIF8" and chance.random() < 0.5:
+        hr.image.decode_gif(data, **how)
+        return
     hr.image.decode_image(data, channels=chance.choice([0, 1, 3, 4]), dtype=chance.choice(["uint8", "uint16"]), **how)
 
 

@@ -103,6 +103,31 @@ def test_nothing_is_printed(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def gif(*frames, canvas=(4, 3)):
+    """A GIF of frames of one pixel that state these sizes."""
+    made = b"GIF89a" + struct.pack("<HH", *canvas) + bytes([0x80, 0, 0]) + bytes(6)
+    for size in frames:
+        made += b"," + struct.pack("<HHHHB", 0, 0, *size, 0) + b"\x02\x02\x44\x01\x00"
+    return made + b";"
+
+
+HOSTILE_GIFS = {
+    "a later frame that is larger": (gif((4, 3), (60_000, 60_000)), "frame 1 goes beyond the 3 × 4 pixels"),
+    "a first frame that is larger": (gif((60_000, 60_000)), "1 frames of 60000 × 60000 pixels, more than max_pixels"),
+    "many frames": (gif(*[(4000, 4000)] * 20), "20 frames of 4000 × 4000 pixels, more than max_pixels"),
+    "one that breaks off": (gif((4, 3))[:24], "the GIF breaks off"),
+    "no frames": (gif(), "cannot be decoded"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE_GIFS)
+@pytest.mark.filterwarnings("error")
+def test_the_frames_of_a_gif_are_measured_before_one_is_decoded(what):
+    data, said = HOSTILE_GIFS[what]
+    with pytest.raises(hr.ParseError, match=said):
+        I.decode_gif(data)
+
+
 @pytest.mark.parametrize("interlace", [0, 1])
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "I;16"])
 def test_a_clean_png_has_the_same_pixels(mode, interlace):

@@ -97,6 +97,29 @@ def test_decode_image_tells_the_kinds_apart(kind):
     np.testing.assert_allclose(hr.image.decode_image(out.getvalue(), channels=3, dtype=np.float32), theirs, rtol=2e-7)
 
 
+@pytest.mark.parametrize("disposal", range(4))
+@pytest.mark.parametrize("transparency", [None, 7])
+def test_frames_of_a_gif_are_drawn_over_each_other(transparency, disposal):
+    from PIL import Image
+
+    still, chance = picture(20, 30) // 64 * 64, np.random.default_rng(disposal)
+    frames = []
+    for _ in range(4):
+        still = still.copy()
+        y, x = chance.integers(0, 20, 2)
+        still[y : y + 6, x : x + 9] = chance.integers(0, 255, 3)
+        frames.append(Image.fromarray(still).convert("P"))
+    how = {} if transparency is None else {"transparency": transparency, "optimize": False}
+    out = io.BytesIO()
+    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:], disposal=disposal, **how)
+    ours = hr.io.decode_gif(out.getvalue())
+    np.testing.assert_array_equal(ours, tf.io.decode_gif(out.getvalue()))
+    mapped = hr.Dataset.from_tensor_slices([out.getvalue()] * 2).map(hr.image.decode_gif)
+    assert mapped.element_spec == hr.TensorSpec([None, None, None, 3], np.uint8)
+    for element in mapped:
+        np.testing.assert_array_equal(element, ours)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_encoded_images_are_read_by_tensorflow(channels):
     image = picture(33, 41, channels)

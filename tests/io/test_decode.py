@@ -8,6 +8,7 @@ import pytest
 from tests.by_hand import field, varint
 
 import headrace as hr
+from headrace.columns import MAX_AXES
 from headrace.io.csv import decode_csv_columns
 from headrace.io.decode import decode_compressed_column, decode_json_columns, decode_raw_column
 from headrace.io.tensors import parse_tensor_column
@@ -158,3 +159,15 @@ def test_columns_of_tensors():
     assert caught.value.row == 1
     with pytest.raises(TypeError, match="no place"):
         hr.io.serialize_tensor([object()])
+
+
+def test_json_may_have_as_many_axes_as_an_array():
+    def nested(depth):
+        return '{"x": ' + "[" * depth + "1" + "]" * depth + "}"
+
+    for depth in (MAX_AXES - 1, MAX_AXES):
+        assert hr.io.decode_json(nested(depth))["x"].ndim == depth
+        mapped = hr.Dataset.from_tensor_slices([nested(depth)] * 2).map(hr.io.decode_json)
+        assert [element["x"].ndim for element in mapped] == [depth] * 2
+    with pytest.raises(hr.ParseError, match=r"field 'x' is .* which is no array"):
+        hr.io.decode_json(nested(MAX_AXES + 1))

@@ -72,6 +72,7 @@ def test_an_owned_file_is_closed_with_its_last_reference(tmp_path, recwarn):
     owned = [
         OwnedFile(tmp_path / "old"),
         DescriptorFile.with_flags(tmp_path / "old", os.O_RDONLY),
+        named_file(tmp_path / "new", "new"),
         Descriptor.of_path(tmp_path, os.O_RDONLY),
     ]
     descriptors = [each.fileno() for each in owned]

@@ -117,6 +117,37 @@ def build():
     return parts
 parts = build()
 """,
+    "a function with a state": """
+parts = []
+for i in range(3):
+    parts.append(D.range(2).scan(0, lambda _, x: (0, x + 10 * i)))
+""",
+    "the reduction of a window": """
+parts = []
+for i in range(3):
+    parts.append(D.range(2).group_by_window(lambda x: 0, lambda _, ds: ds.map(lambda x: x + 10 * i), 2))
+""",
+    "the size of a window": """
+parts = []
+for i in range(1, 4):
+    sized = D.range(2).group_by_window(lambda x: 0, lambda _, ds: ds.batch(2), window_size_func=lambda _: i)
+    parts.append(sized.flat_map(lambda b: D.from_tensor_slices(b + 10 * (i - 1))))
+""",
+    "a collate_fn": """
+parts = []
+for i in range(3):
+    parts.append(D.range(2).batch(2, collate_fn=lambda rows: np.array(rows) + 10 * i).unbatch())
+""",
+    "a method": """
+class Label:
+    def __init__(self, factor):
+        self.factor = factor
+    def add(self, x):
+        return x + self.factor * i
+parts = []
+for i in range(3):
+    parts.append(D.range(2).map(Label(10).add))
+""",
     "a partial": """
 from functools import partial
 def label(k, x):
@@ -132,6 +163,29 @@ for i in range(3):
 def test_a_loop_variable_is_that_of_the_loops_turn(what, run):
     parts = notebook(LOOPS[what])["parts"]
     assert [run(part) for part in parts] == [[0, 1], [10, 11], [20, 21]]
+
+
+def test_the_reader_of_a_snapshot_is_what_it_was(tmp_path):
+    code = """
+parts = []
+for i in range(3):
+    read = lambda shards: shards.flat_map(lambda ds: ds.map(lambda x: x + 10 * i))
+    parts.append(D.range(2).snapshot(f"{folder}/{i}", reader_func=read))
+"""
+    parts = notebook(code, folder=tmp_path)["parts"]
+    assert [list(part) for part in parts] == [[0, 1]] * 3  # while they are written
+    assert [list(part) for part in parts] == [[0, 1], [10, 11], [20, 21]]
+
+
+def test_the_key_of_a_split_is_what_it_was():
+    code = """
+parts = []
+for i in range(3):
+    parts.append(D.range(50).split(0.5, key=lambda x: int(x) // (1 + 9 * i))[0])
+"""
+    found = [list(part) for part in notebook(code)["parts"]]
+    assert found == [list(D.range(50).split(0.5, key=lambda x, by=by: int(x) // by)[0]) for by in (1, 10, 19)]
+    assert list(cloudpickle.loads(cloudpickle.dumps(D.range(50).split(0.5, key=scaled)[0])))
 
 
 def test_a_global_that_changes_between_passes_stays_as_it_was(run):

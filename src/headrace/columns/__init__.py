@@ -137,6 +137,10 @@ def as_varied(column: Column) -> Varied | None:
     return Varied(np.ascontiguousarray(inner).reshape(-1), np.hstack([lengths[:, None], rest]))
 
 
+MAX_AXES = 32 if np.lib.NumpyVersion(np.__version__) < "2.0.0" else 64
+"""The most axes that an array may have."""
+
+
 def column_of(rows: list[Any]) -> Column:
     """Make a column of components: dense if all have one dtype and shape, varied if shapes differ, else the list."""
     first = rows[0]
@@ -148,6 +152,8 @@ def column_of(rows: list[Any]) -> Column:
         return np.array(rows, first.dtype) if alike else rows
     if kind is np.ndarray:
         shape, dtype, rank = first.shape, first.dtype, first.ndim
+        if rank >= MAX_AXES:  # no array has an axis more
+            return rows
         if len(rows) == 1:
             return first[None]
         if rank and all(type(r) is np.ndarray and r.ndim == rank and r.dtype == dtype for r in rows):

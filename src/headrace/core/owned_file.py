@@ -52,6 +52,9 @@ class OwnedFile(io.FileIO):
     def __del__(self) -> None:
         self.close()  # without the ResourceWarning of the base class
 
+    def _dealloc_warn(self, source: Any) -> None:
+        """Say nothing of a buffered file over this one that an interrupt left open: it is closed, too."""
+
 
 class DescriptorFile(OwnedFile):
     """A raw file on a `Descriptor`; not for buffered files, which cannot be closed after an interrupt in `close`."""

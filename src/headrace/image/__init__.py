@@ -22,6 +22,7 @@ from headrace.image.colour import (
 from headrace.image.convert import convert_image_dtype
 from headrace.image.decode import decode_image, decode_jpeg, decode_png
 from headrace.image.encode import encode_jpeg, encode_png
+from headrace.image.frames import decode_gif
 from headrace.image.geometry import (
     central_crop,
     crop_to_bounding_box,
@@ -76,6 +77,7 @@ __all__ = [
     "decode_and_crop_jpeg",
     "decode_and_resize",
     "decode_bmp",
+    "decode_gif",
     "decode_image",
     "decode_jpeg",
     "decode_png",

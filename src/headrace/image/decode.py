@@ -205,7 +205,9 @@ def encoded_images(
 ) -> EncodedJpegs | Column:
     """Return the column of `decode_image`; JPEGs decoded when it is known which part of each is needed."""
     if expand_animations:
-        raise ValueError("decode_image gives the first frame of an animation: leave out expand_animations=True")
+        raise ValueError(
+            "decode_image gives the first frame of an animation: leave out expand_animations=True, or use decode_gif"
+        )
     dtypes = (np.uint8, np.uint16, np.float32)
     return _decode_column(rows, channels or 0, numpy_dtype(dtype), max_pixels, None, dtypes)
 

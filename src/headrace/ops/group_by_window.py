@@ -22,7 +22,7 @@ from headrace.execute.row_by_row import Leaves, arguments_of
 from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.indexed.memory import Memory
-from headrace.ops.shared.arguments import function, positive
+from headrace.ops.shared.arguments import bound_function, function, positive
 from headrace.ops.shared.calls import CallOutcome, call_each_row, traced_numbers
 from headrace.ops.shared.children import OneRow
 from headrace.plan.cardinality import Cardinality
@@ -77,10 +77,8 @@ def group_by_window(
     fixed = None if window_size is None else positive("window_size", window_size)
     sizes = window_size_func if fixed is None else (lambda _: fixed)
     key = function("group_by_window", key_func, self._node.spec)
-    for given in (reduce_func, sizes):
-        if not callable(given):
-            raise TypeError(f"group_by_window takes functions, not {given!r}")
-    return self._then(GroupByWindow, key, reduce_func, sizes, fixed, keys.seed(None), name=name)
+    reduce, size = (bound_function("group_by_window", given, "functions") for given in (reduce_func, sizes))
+    return self._then(GroupByWindow, key, reduce, size, fixed, keys.seed(None), name=name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from headrace.columns.block import Block, Failure, Item, element, from_elements
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
+from headrace.ops.shared.arguments import bound_function
 from headrace.ops.shared.calls import each, private_elements
 from headrace.ops.shared.scan_state import Carried
 from headrace.plan.cardinality import Cardinality
@@ -38,9 +39,7 @@ def scan(
     >>> list(hr.Dataset.range(1, 5).scan(0, lambda total, x: (total + x, total + x)))
     [np.int64(1), np.int64(3), np.int64(6), np.int64(10)]
     """
-    if not callable(scan_func):
-        raise TypeError(f"scan takes a function, not {scan_func!r}")
-    return self._then(Scan, scan_func, Carried.start("scan", initial_state), name=name)
+    return self._then(Scan, bound_function("scan", scan_func), Carried.start("scan", initial_state), name=name)
 
 
 @dataclass(frozen=True, eq=False)

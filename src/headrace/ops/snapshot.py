@@ -18,7 +18,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.indexed.stored import PartList, ReaderFunc, Stored, read_shards
 from headrace.ops.cache import CACHE_REMEDY, Cache, CacheStream, FileStore, RowStore
-from headrace.ops.shared.arguments import function
+from headrace.ops.shared.arguments import bound_function, function
 from headrace.ops.shared.calls import CallOutcome, CallStream, call_each_row, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import NOWHERE, At, Marked, OwnMark
@@ -73,7 +73,8 @@ def snapshot(
     if shard_func is None and reader_func is None:
         return self._then(Cache, store, name=name)
     kept = tagging(self, shard_func or _one_shard)._then(Cache, store)
-    return kept._then(Snapshot, store, self._node.spec, reader_func, name=name)
+    reader = None if reader_func is None else bound_function("snapshot", reader_func)
+    return kept._then(Snapshot, store, self._node.spec, reader, name=name)
 
 
 def arrow_codec(compression: str | None) -> str | None:

@@ -12,7 +12,9 @@ import numpy as np
 from headrace.indexed.counter import RANDOM_BOUND, random
 from headrace.ops.shared.arguments import integer
 from headrace.ops.zip import zip as zip_datasets
+from headrace.plan.bound import PickledByReference
 from headrace.plan.node import function_name, obstacle
+from headrace.trace.binding import bind
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -110,13 +112,13 @@ def _by_number(ds: Dataset, counts: list[int], seed: int) -> tuple[Dataset, ...]
     return tuple(shuffled[start:stop] for start, stop in pairwise(ends))
 
 
-class KeyIsIn:
+class KeyIsIn(PickledByReference):
     """Whether the hash of an element's key is in a range: a predicate that is the same in every process."""
 
     def __init__(self, key: str | Callable[..., Any], seed: int, low: float, high: float) -> None:
         if not isinstance(key, str) and not callable(key):
             raise TypeError(f"key must be the name of a component or a function, not {key!r}")
-        self._key = key
+        self._key = key if isinstance(key, str) else bind(key, "split")
         self._seed = seed.to_bytes(16, "little", signed=True)
         self._low, self._high = low, high
 

@@ -248,7 +248,8 @@ def seal_page(page: bytes) -> bytes:
 def read_page(path: Path) -> dict[str, Any]:
     """Read a page back; a damaged one is refused."""
     try:
-        text = path.read_bytes()
+        with OwnedFile(path) as file:
+            text = file.readall()
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     page = text.partition(b'"page":')[2][:-2]

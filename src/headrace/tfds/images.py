@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +10,11 @@ from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
 from headrace.columns.arrow_text import parts
-from headrace.errors import NONSENSE, ParseError
-from headrace.image.codecs import GIF, KINDS, MAX_PIXELS, image_library, read_headers
+from headrace.errors import ParseError
+from headrace.image.codecs import GIF, KINDS, MAX_PIXELS, read_headers
 from headrace.image.decode_rows import decode_images
 from headrace.image.encode import encode_jpeg, encode_png, encode_pngs
+from headrace.image.frames import decode_frames
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,31 +74,10 @@ def _as_floats(column: Column) -> Column:
 
 
 def _frames(rows: Any, shape: Shape, max_pixels: int | None, row: int) -> Array:
-    """All frames of a GIF, in colour; together they have no more than `max_pixels`."""
-    library = image_library("PIL.Image")
-    try:
-        image = library.open(io.BytesIO(rows.as_py()))
-        count = getattr(image, "n_frames", 1)
-    except (*NONSENSE, SyntaxError, OSError, library.DecompressionBombError) as error:
-        raise ParseError(f"frames that cannot be decoded: {type(error).__name__}: {error}", row) from None
-    if max_pixels is not None and count * image.width * image.height > max_pixels:
-        raise ParseError(
-            f"{count} frames of {image.height} × {image.width} pixels, more than max_pixels={max_pixels}: "
-            "give a larger one if they are to be trusted",
-            row,
-        )
-    try:
-        made = np.stack([_frame(image, number) for number in range(count)])
-    except (*NONSENSE, SyntaxError, OSError) as error:
-        raise ParseError(f"frames that cannot be decoded: {type(error).__name__}: {error}", row) from None
+    made = decode_frames(rows.as_py(), max_pixels, row)
     if any(n not in (None, m) for n, m in zip(shape, made.shape, strict=True)):
         raise ParseError(f"pictures of shape {made.shape} where {shape} was promised", row)
     return made
-
-
-def _frame(image: Any, number: int) -> Array:
-    image.seek(number)
-    return np.asarray(image.convert("RGB"))
 
 
 def encode_pictures(pictures: Sequence[Array]) -> list[bytes]:

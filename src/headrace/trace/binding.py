@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import date, time, timedelta
 from fractions import Fraction
 from pathlib import PurePath
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,9 @@ def bind(fn: Any, operation: str = "map") -> Any:
     if type(fn) is functools.partial:
         inner = bind(fn.func, operation)
         return fn if inner is fn.func else functools.partial(inner, *fn.args, **fn.keywords)
+    if type(fn) is MethodType:
+        inner = bind(fn.__func__, operation)
+        return fn if inner is fn.__func__ else MethodType(inner, fn.__self__)
     if not isinstance(fn, FunctionType) or not _may_need_binding(fn):
         return fn
     return _Binding(fn, operation).copy_of(fn)

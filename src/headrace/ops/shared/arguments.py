@@ -72,11 +72,16 @@ def _takes(fn: Any, count: int) -> bool:
     return least <= count <= code.co_argcount and len(fn.__kwdefaults__ or ()) == code.co_kwonlyargcount
 
 
+def bound_function(operation: str, fn: Any, argument: str = "a function") -> Callable[..., Any]:
+    """Check that something is callable, and bind it to the present values of its variables."""
+    if not callable(fn):
+        raise TypeError(f"{operation} takes {argument}, not {fn!r}")
+    return bind(fn, operation)  # type: ignore[no-any-return]
+
+
 def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "") -> Callable[..., Any]:
     """Check that a callable takes as many arguments as elements have components, and `and_a` something more."""
-    if not callable(fn):
-        raise TypeError(f"{operation} takes a function, not {fn!r}")
-    fn = bind(fn, operation)
+    fn = bound_function(operation, fn)
     check_comparisons(fn, spec)
     if spec.structure is None:
         return fn  # type: ignore[no-any-return]

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 from headrace.columns.block import Block
 from headrace.ops.shared.batching import Batching
+from headrace.plan.bound import PickledByReference
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
+from headrace.trace.binding import bind
 
 
 class ElementList:
@@ -46,13 +48,13 @@ class ListBatch(Batching):
         return Block(LEAF, [lists], len(lists), None, ids)
 
 
-class Collate:
+class Collate(PickledByReference):
     """The function of `batch(collate_fn=)` as `map` calls it."""
 
     def __init__(self, collate_fn: Callable[[list[Any]], Any]) -> None:
         if not callable(collate_fn):
             raise TypeError(f"batch: collate_fn is a function that makes a batch of a list, not {collate_fn!r}")
-        self.collate_fn = collate_fn
+        self.collate_fn = bind(collate_fn, "batch")
         self.__name__: Any | str = getattr(collate_fn, "__name__", type(collate_fn).__name__)
 
     def __call__(self, listed: ElementList) -> Any:
