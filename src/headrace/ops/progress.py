@@ -29,14 +29,7 @@ def progress(self: Dataset[Element], description: str = "", *, name: str | None 
     In a terminal it is a line on standard error, in a notebook a bar under the cell.
 
     Args:
-        description: What stands before the bar; the name of the dataset or of its source if it is empty.
-        name: What plans and errors call the operation.
-
-    Returns:
-        The same elements.
-
-    Args:
-        description: Text before the progress bar.
+        description: Text before the progress bar. Default: the name of the dataset, or of its source.
         name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:
