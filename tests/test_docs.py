@@ -1,6 +1,7 @@
 """Every Python block of the documentation runs, from top to bottom of its page, in a folder of its own."""
 
 import importlib
+import importlib.util
 import re
 import runpy
 import warnings
@@ -19,6 +20,8 @@ PAGES = [
 ]
 PAGES += sorted(path for folder in FOLDERS for path in (DOCS / folder).glob("*.md"))
 MIN_HOW_TO_PAGES = 25
+NEEDS = {"train-boosted-trees": ("xgboost", "lightgbm"), "batch-graphs": ("torch_geometric",)}
+"""Packages that a page imports besides those that other tests need."""
 
 
 def blocks(page):
@@ -34,6 +37,9 @@ WITH_CODE = [page for page in PAGES if any(blocks(page))]
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(DOCS)))
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for package in NEEDS.get(page.stem, ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
     names = {"__name__": "docs"}
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # a reader sees warnings; they are no errors
