@@ -78,7 +78,8 @@ def share_rank(it: Iterator, folder: str | os.PathLike[str], rank: int | None = 
 
     Args:
         it: The iterator of this process; after `it.record()` its timeline is part of it.
-        folder: A folder, or a URL of one. Each rank has one file in it, which is replaced.
+        folder: A folder, which is made if it is not there, or a URL of one. Each rank has one file in it, which is
+            replaced.
         rank: The rank of this process. By default that of `ds.distribute(rank, …)`.
 
     Raises:
@@ -100,6 +101,9 @@ def share_rank(it: Iterator, folder: str | os.PathLike[str], rank: int | None = 
     samples = [sample_of(found)] if it._recorder is None else it._recorder.samples()
     made = {"rank": rank, "host": socket.gethostname(), "scalars": flat(found, ""), "samples": samples}
     refuse_shortened_url(folder, "share_rank")
+    local = local_path(as_path(folder))
+    if local is not None:
+        Path(local).mkdir(parents=True, exist_ok=True)
     write_whole(posixpath.join(as_path(folder), f"rank-{rank:05}.json"), [json.dumps(made).encode()])
 
 
