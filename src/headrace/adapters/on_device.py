@@ -38,7 +38,7 @@ class DeviceTensors:
         self._machine = machine_of(device)
         self._casts = casts
         self._meter: DeviceMeter | None = None
-        self.ahead = (2 if self._machine.on_gpu else 0) if prefetch is None else prefetch
+        self.ahead: int = (2 if self._machine.on_gpu else 0) if prefetch is None else prefetch
 
     def meter(self) -> Meter:
         """Return the meter of the device's stream; on the CPU waiting shows in the time of the calls."""
