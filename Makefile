@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS ?= constraints.txt
 INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help compiler constraints servers demo demo-text check test lint types fast unit bench perf-check observe wheels sdist docs soak kills fuzz chaos clean
+.PHONY: help compiler constraints servers demo demo-text check test lint types fast unit bench perf-check observe wheels sdist docs soak kills fuzz chaos keras-versions clean
 
 help:
 	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
@@ -28,6 +28,7 @@ help:
 	@echo "make kills   kill 200 writers of every kind (minutes)"
 	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each); images, JSON, archives and folders of datasets in 1 GB of memory (FUZZ_RUNS=...)"
 	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), hundreds of killed workers of clusters and faults of databases (CHAOS_KILLS=...), thousands of interrupts (CHAOS_INTERRUPTS=...) and dropped iterators, thousands of reads from failing stores and by way of a cache that is meddled with (CHAOS_READS=...)"
+	@echo "make keras-versions  the tests of to_keras() with the three newest versions of Keras (minutes)"
 	@echo "make clean   remove what the others made"
 
 compiler:
@@ -163,6 +164,9 @@ chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.cache --reads $(CHAOS_READS) --meddle
 	for kind in postgresql mysql; do $(BIN)/python -m tests.chaos.databases --on $$kind --faults $(CHAOS_KILLS) || exit 1; done
 	for kind in postgresql mysql sqlite duckdb; do $(BIN)/python -m tests.chaos.databases --on $$kind --kills 50 || exit 1; done
+
+keras-versions: $(VENV)/.installed-test
+	$(BIN)/python -m tests.adapters.keras_versions
 
 clean:
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -99,7 +99,7 @@ ITEMS = [
         },
         IMAGES,
     ),
-    Bound("from a new iterator to the first element, 2 workers", None, "s", start),
+    Bound("from a new iterator to the first element, 2 workers", 0.5, "s", start, min),
 ]
 
 if __name__ == "__main__":

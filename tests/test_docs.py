@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import importlib.util
 import inspect
 import io
 import re
@@ -22,6 +23,8 @@ PAGES = [
 ]
 PAGES += sorted(path for folder in FOLDERS for path in (DOCS / folder).glob("*.md"))
 MIN_HOW_TO_PAGES = 25
+NEEDS = {"train-boosted-trees": ("xgboost", "lightgbm"), "batch-graphs": ("torch_geometric",)}
+"""Packages that a page imports besides those that other tests need."""
 
 
 def blocks(page):
@@ -43,6 +46,9 @@ WITH_CODE = [page for page in PAGES if any(blocks(page))]
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(DOCS)))
 def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for package in NEEDS.get(page.stem, ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
     names = {"__name__": "docs"}
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # a reader sees warnings; they are no errors

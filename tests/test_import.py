@@ -16,6 +16,7 @@ import headrace as hr
 
 SOURCE = Path(hr.__file__)
 MAX_MODULES_OF_DATASET = 355
+MAX_MODULES_OF_WORKER = 35
 MAX_CPU_SECONDS = 0.25
 MAX_RSS_MEGABYTES = 60
 
@@ -58,6 +59,16 @@ def test_the_import_stays_within_its_budget():
     assert best["seconds"] <= MAX_CPU_SECONDS
     assert best["megabytes"] <= MAX_RSS_MEGABYTES
     assert measured("import headrace as hr; hr.Dataset")["megabytes"] <= MAX_RSS_MEGABYTES
+
+
+def test_a_worker_process_imports_little_before_it_answers():
+    """`map(mode="process")` gives its first batch after this and the imports of the function that is sent."""
+    code = "from headrace.execute.processes.worker import serve_calls"
+    measured(code)
+    found = min((measured(code) for _ in range(3)), key=lambda each: each["seconds"])
+    assert len(of_headrace(found)) <= MAX_MODULES_OF_WORKER
+    assert not {"pyarrow", "fsspec", "asyncio", "rich", "typer", "torch"} & set(found["modules"])
+    assert found["seconds"] <= MAX_CPU_SECONDS
 
 
 def test_the_table_of_homes_says_what_type_checkers_read():

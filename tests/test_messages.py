@@ -64,6 +64,8 @@ def test_a_device_that_is_not_there():
         pytest.skip("it is there")
     with pytest.raises(ValueError, match=r'device="cuda"\).*has no CUDA here, because .* else "cpu"'):
         D.range(4).batch(2).to_torch(device="cuda")
+    with pytest.raises(ValueError, match=r"pin_memory=True\).*page-locked for a GPU.*torch.cuda.is_available"):
+        hr.Dataset.range(3).to_torch(pin_memory=True)
 
 
 KERAS = """

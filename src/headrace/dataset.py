@@ -68,7 +68,6 @@ from headrace.plan.element import Element
 from headrace.plan.explain import Explanation, plan_lines, plan_table, summary
 from headrace.plan.node import Node, rebuild, user_site, walk
 from headrace.plan.spec import Spec
-from headrace.sinks.count import count
 from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sources.generator import from_generator
 from headrace.trace.function import Function
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
     from headrace.observe.debug import debug
     from headrace.observe.rows import rows_of
     from headrace.observe.why import headroom_of, why_slow
+    from headrace.sinks.count import count
     from headrace.sinks.save import save
     from headrace.sinks.statistics import statistics
     from headrace.sinks.to_arrow import arrow_c_stream, to_arrow, to_pandas, to_polars
@@ -115,6 +115,7 @@ else:  # imported when they are first used
     rows_of = Deferred("headrace.observe.rows")
     headroom_of = Deferred("headrace.observe.why", "headroom_of")
     why_slow = Deferred("headrace.observe.why")
+    count = Deferred("headrace.sinks.count")
     save = Deferred("headrace.sinks.save")
     statistics = Deferred("headrace.sinks.statistics")
     arrow_c_stream = Deferred("headrace.sinks.to_arrow", "arrow_c_stream")

@@ -17,6 +17,12 @@ X = np.random.default_rng(0).normal(size=(ROWS, 4)).astype(np.float32)
 Y = (X.sum(1) > 0).astype(np.int32)
 
 
+VERSION = tuple(map(int, keras.__version__.split(".")[:2]))
+READS_AHEAD = keras.backend.backend() == "jax" and VERSION < (3, 15)
+"""Whether Keras takes a batch more than the model was given, as it does on all accelerators of JAX."""
+exact = pytest.mark.skipif(READS_AHEAD, reason="this Keras reads ahead of the model: its states are refused")
+
+
 def batches(size=8):
     return D.from_tensor_slices((X, Y)).shuffle(ROWS, seed=1).batch(size)
 
@@ -79,7 +85,8 @@ def test_training_sees_the_batches_of_each_epoch_from_the_first_on():
     learner = Seeing()
     learner.compile("sgd", "mse")
     learner.fit(feed, epochs=3, verbose=0)
-    assert got[1:] == [labels for epoch in want for labels in epoch]
+    peeked = 2 if READS_AHEAD else 1
+    assert got[peeked:] == [labels for epoch in want for labels in epoch]
     assert got[0] == want[0][0]  # Keras looked at the first batch, to learn its shape
 
 
@@ -90,6 +97,7 @@ def test_the_length_of_an_epoch_is_known():
     assert batches().to_keras().num_batches == 8
 
 
+@exact
 def test_an_infinite_dataset_goes_on_from_epoch_to_epoch():
     seen = Lengths()
     feed = batches().repeat().to_keras()
@@ -150,6 +158,7 @@ def test_what_keras_cannot_take_apart_is_refused():
         D.from_tensor_slices((X, X, X, Y)).batch(2).to_keras()
 
 
+@exact
 def test_a_state_goes_on_where_training_stopped():
     whole = model()
     want = whole.fit(batches().repeat().to_keras(), epochs=4, steps_per_epoch=5, verbose=0).history["loss"]
@@ -175,6 +184,7 @@ class Stop(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+@exact
 @pytest.mark.parametrize("step", [1, 4, 7, 12])
 def test_a_state_within_an_epoch_is_behind_the_last_batch_of_the_model(step):
     feed = batches(4).repeat().to_keras()
@@ -189,6 +199,20 @@ def test_a_state_within_an_epoch_is_behind_the_last_batch_of_the_model(step):
     assert opened(rest.state)["delivered"] == step + 5
 
 
+def test_a_state_at_the_last_batch_of_an_epoch_goes_on_with_the_next_epoch():
+    feed = batches(16).to_keras()
+    stop = Stop(feed, 4)
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(feed, epochs=2, verbose=0, callbacks=[stop])
+    assert opened(stop.state)["delivered"] == 4
+    again = batches(16).to_keras()
+    again.load_state_dict(stop.state)
+    rest = Lengths()
+    model().fit(again, epochs=1, verbose=0, callbacks=[rest])
+    assert rest.steps == 4
+    assert opened(again.state_dict())["epoch"] == 1
+
+
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="strategies are TensorFlow's")
 def test_a_state_is_refused_under_a_strategy_which_reads_ahead():
     import tensorflow as tf
@@ -201,10 +225,11 @@ def test_a_state_is_refused_under_a_strategy_which_reads_ahead():
         feed.state_dict()
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras reads a batch ahead for JAX's accelerators")
-def test_a_state_is_refused_within_an_epoch_on_accelerators_of_jax(monkeypatch):
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras reads a batch ahead on JAX alone")
+def test_a_state_is_refused_within_an_epoch_where_keras_reads_ahead(monkeypatch):
     feed = batches(4).to_keras()
-    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    if not READS_AHEAD:
+        monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     learner = model()
     learner.fit(feed, epochs=1, verbose=0)
     assert opened(feed.state_dict())["over"]
@@ -212,6 +237,7 @@ def test_a_state_is_refused_within_an_epoch_on_accelerators_of_jax(monkeypatch):
         learner.fit(feed, epochs=1, verbose=0, callbacks=[Stop(feed, 2)])
 
 
+@pytest.mark.skipif(VERSION < (3, 14), reason="adapt of earlier versions takes no iterables")
 def test_a_layer_adapts_to_a_feed_and_training_begins_at_the_first_epoch():
     feed = batches().to_keras()
     layer = keras.layers.Normalization()

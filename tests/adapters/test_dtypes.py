@@ -33,6 +33,17 @@ def test_values_keep_their_bits(dtype, tmp_path):
     assert same(np.stack(list(ds.map(lambda v: v, mode="process"))), x)
 
 
+@pytest.mark.parametrize("dtype", [each for each in DTYPES if np.dtype(each).kind != "c"])
+def test_examples_hold_floats_of_any_width_and_tables_say_that_they_do_not(dtype, tmp_path):
+    ds = D.from_tensor_slices({"x": numbers(dtype)})
+    files = ds.write_tfrecord(tmp_path / "rows")
+    features = {"x": hr.io.FixedLenFeature([2], np.float32)}
+    rows = [hr.io.parse_single_example(record, features)["x"] for record in hr.TFRecordDataset(files)]
+    assert np.stack(rows).tolist() == numbers(np.float32).tolist()
+    with pytest.raises(TypeError, match=rf"column 'x' is of dtype {np.dtype(dtype).name}, which Arrow has .*float32"):
+        ds.write_parquet(tmp_path / "table")
+
+
 def test_values_of_several_shapes_and_scalars_are_stored(tmp_path):
     x = numbers(ml_dtypes.bfloat16)
     ds = D.range(4).map(lambda i: (x[0, :i], x[0, 0]), mode="eager")

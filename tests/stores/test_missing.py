@@ -20,3 +20,13 @@ def test_a_missing_bucket_is_not_a_missing_file(s3):
         list(hr.TextLineDataset(f"{missing}/a.txt").with_options(s3.patient()))
     with pytest.raises(hr.ElementError, match="No such file or directory"):
         list(hr.TextLineDataset(s3.url("absent.txt")).with_options(s3.patient()))
+
+
+@pytest.mark.parametrize("pattern", ["*.parquet", "a.parquet"])
+def test_a_missing_bucket_is_named_where_files_are_looked_up(s3, pattern):
+    missing = s3.prefix.replace("bucket", "nobucket")
+    for read in (hr.ParquetDataset, hr.Dataset.list_files):
+        with pytest.raises(FileNotFoundError, match=r"no files match .*: No such bucket as 'nobucket-"):
+            read(f"{missing}/{pattern}", storage_options=s3.options)
+        with pytest.raises(FileNotFoundError, match=r"no files match '.*parquet'$"):
+            read(s3.url(pattern), storage_options=s3.options)

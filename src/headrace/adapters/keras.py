@@ -10,12 +10,13 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain, islice
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.adapters.feed import Feed, FeedIterator
+from headrace.adapters.feed import Feed
 from headrace.adapters.numpy import NumpyFeed
 from headrace.core.frameworks import framework
 from headrace.errors import StateError
@@ -43,7 +44,9 @@ def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, 
     Keras hands `fit(class_weight=…)` only to its own kinds of data: give it here instead. There, it is an error.
 
     `state_dict()` and `load_state_dict()` save and resume behind the last batch that the model was given. A
-    preprocessing layer learns from it, too: `layer.adapt(ds.to_keras())` reads the inputs of one epoch.
+    preprocessing layer learns from it, too: `layer.adapt(ds.to_keras())` reads the inputs of one epoch (from Keras
+    3.14 on).
+
     Args:
         class_weight: Weight of each class in the loss.
         prefetch: Number of elements to prepare ahead. Default: 2 on an accelerator, 0 on the CPU.
@@ -155,8 +158,11 @@ def _adapter_class() -> type[Any]:
             return _read_directly(tf, batches.with_options(without_read_ahead(tf)), self)
 
         def _ahead_of_model(self) -> str | None:
-            if keras.backend.backend() == "jax" and framework("jax", "to_keras").default_backend() != "cpu":
-                return "Keras on JAX with an accelerator"
+            if keras.backend.backend() == "jax":
+                if _version(keras) < EXACT_ON_JAX:
+                    return f"Keras {keras.__version__} on JAX"
+                if framework("jax", "to_keras").default_backend() != "cpu":
+                    return "Keras on JAX with an accelerator"
             return super()._ahead_of_model()
 
         def _make_feed(self) -> Feed:
@@ -165,6 +171,14 @@ def _adapter_class() -> type[Any]:
             return NumpyFeed(self._dataset, prefetch=self._prefetch or 0)
 
     return KerasFeed
+
+
+EXACT_ON_JAX = (3, 15)
+"""From this version on, Keras on JAX reads a batch ahead of the model on accelerators only."""
+
+
+def _version(keras: Any) -> tuple[int, ...]:
+    return tuple(map(int, keras.__version__.split(".")[:2]))
 
 
 def without_read_ahead(tf: Any) -> Any:
@@ -253,11 +267,12 @@ class Passes:
     def _batches(self) -> Iterator[Any]:
         begun, self._begun = self._begun, None
         first, self._first = self._first, False
+        fed: Iterator[Any]
         if begun is not None and begun.looked_at:
             fed = begun.fed
             yield from begun.given
         else:
-            fed = iter(self._feed)
+            fed = self._next_pass()
         given: list[Any] = []
         for batch in fed:
             first = first and len(given) < MAX_PEEKED_BATCHES
@@ -266,6 +281,18 @@ class Passes:
             self._begun = FirstPass(fed, given) if first else None
             yield standard(batch)
         self._begun = None
+
+    def _next_pass(self) -> Iterator[Any]:
+        """Begin a pass; after a state at the last batch of an epoch, the one of the next epoch.
+
+        Such a state leaves nothing of its epoch, and Keras fails on an epoch without batches.
+        """
+        resumed = self._feed._resume is not None
+        fed = iter(self._feed)
+        if not resumed:
+            return fed
+        first = list(islice(fed, 1))
+        return chain(first, fed) if first else iter(self._feed)
 
     def on_epoch_begin(self) -> None:
         """Do nothing: a pass begins with its first batch."""
@@ -286,7 +313,7 @@ class Passes:
 
         Raises:
             StateError: if Keras reads batches ahead of the model: under a `tf.distribute` strategy, and within an
-                epoch with JAX on an accelerator.
+                epoch with JAX on an accelerator (before Keras 3.15, with JAX on any device).
         """
         state = self._feed._state()
         ahead = self._ahead_of_model()
@@ -335,7 +362,7 @@ def refuse_what_keras_ignores(frame: FrameType | None, *, infinite: bool) -> Non
 class FirstPass:
     """A first pass that has given very little yet."""
 
-    fed: FeedIterator
+    fed: Iterator[Any]
     given: list[Any]
     looked_at: bool = False
 

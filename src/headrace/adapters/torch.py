@@ -97,6 +97,11 @@ def to_torch(
     if not devices:
         raise ValueError("to_torch: give at least one device, or None for the CPU")
     check_devices(torch, devices)
+    if pin_memory and {device.type for device in devices} == {"cpu"} and not torch.cuda.is_available():
+        raise ValueError(
+            f"to_torch(pin_memory=True): memory is page-locked for a GPU, and PyTorch {torch.__version__} finds none "
+            "here: leave it out, or write pin_memory=torch.cuda.is_available()"
+        )
     if not dtypes:
         warn_of_float64(self._node, "to_torch")
     one_of("layout", layout, Literal["NHWC", "NCHW"])

@@ -82,7 +82,7 @@ class Machine:
     """
 
     def __init__(self, name: str) -> None:
-        torch = framework("torch", TORCH)
+        torch: Any = framework("torch", TORCH)
         self.torch: Any = torch
         self.device: Any = torch.device(name)
         if self.device.type == "cuda" and self.device.index is None:

@@ -12,6 +12,7 @@ from headrace import _native
 from headrace.columns import Stacked, Varied, in_plain_kinds
 from headrace.columns.arrow_text import binary as binary_of
 from headrace.columns.arrow_text import parts
+from headrace.core.extended import is_extended
 from headrace.core.ragged import Ragged
 from headrace.errors import ParseError
 from headrace.io.binary import bytes_column
@@ -166,7 +167,7 @@ def _convert(name: str, array: NDArray[Any]) -> NDArray[Any]:
         if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
             raise ValueError(f"feature {name!r}: {array.max()} does not fit into int64")
         return np.ascontiguousarray(array, np.int64)
-    if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
+    if array.dtype.kind == "f" or (is_extended(array.dtype) and "float" in array.dtype.name):
         return np.ascontiguousarray(array, np.float32)
     if array.dtype.kind != "O":
         raise TypeError(f"feature {name!r}: an Example holds integers, floats and bytes, not {array.dtype}")

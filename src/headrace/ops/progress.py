@@ -29,7 +29,7 @@ def progress(self: Dataset[Element], description: str = "", *, name: str | None 
     In a terminal it is a line on standard error, in a notebook a bar under the cell.
 
     Args:
-        description: What stands before the bar; the name of the dataset or of its source if it is empty.
+        description: Text before the progress bar. Default: the name of the dataset, or of its source.
         name: Label of the operation in `explain()`, `stats()` and error messages.
 
     Returns:

@@ -38,6 +38,7 @@ FEWEST_IN_FLIGHT, FIRST_IN_FLIGHT, MOST_IN_FLIGHT = 2, 8, 32
 MEMORY_BYTES_PER_RANGE = 128 << 20
 """One range may be in flight per this many bytes of the memory budget."""
 RETRIES = 5
+NO_BUCKET = "No such bucket as {!r}, or these credentials cannot see it"
 BUCKETS = ("s3", "s3a", "gs", "gcs")
 """Protocols of stores whose files are in buckets."""
 TIMEOUT = 60.0
@@ -211,18 +212,17 @@ class Transport:
         if opened and is_replaced(error):
             return TransportError(f"{name} was replaced or removed while it was read; read it anew from its beginning")
         if is_gone(error):
-            bucket = self._missing_bucket(path)
+            bucket = self.missing_bucket(path)
             if bucket is not None:
-                why = f"No such bucket as {bucket!r}, or these credentials cannot see it"
-                return FileNotFoundError(errno.ENOENT, why, name)
+                return FileNotFoundError(errno.ENOENT, NO_BUCKET.format(bucket), name)
             return FileNotFoundError(errno.ENOENT, "No such file or directory", name)
         if isinstance(error, IsADirectoryError):
             return IsADirectoryError(errno.EISDIR, folder_remedy(path), name)
         asked = "" if tries == 1 else f" (asked {tries} times)"
         return TransportError(f"{name}: {self._said(error, path)}{asked}")
 
-    def _missing_bucket(self, path: str) -> str | None:
-        """The bucket of a file that is not there, if that is not there either."""
+    def missing_bucket(self, path: str) -> str | None:
+        """Return the bucket of a file that is not there, if that is not there either."""
         protocol, _, rest = path.rpartition("::")[2].partition("://")
         bucket = rest.partition("/")[0]
         if protocol not in BUCKETS or not bucket:

@@ -44,10 +44,18 @@ def arrow_array(name: str, column: Column, spec: TensorSpec | DatasetSpec | None
         if isinstance(column, list):
             return pa.array([_plain(value) for value in values(column)], _list_kind(spec))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+            raise lacks_dtype(name, column.dtype) from None
         raise TypeError(
             f"column {name!r} is no column of a table: {error}; map it to one dtype, or leave it out"
         ) from None
     return column
+
+
+def lacks_dtype(name: str, dtype: np.dtype[Any]) -> TypeError:
+    """Return the error for a dtype that Arrow does not have."""
+    remedy = "map its real and imag parts" if dtype.kind == "c" else "map it with astype(np.float32)"
+    return TypeError(f"column {name!r} is of dtype {dtype}, which Arrow has nothing like: {remedy}")
 
 
 def innermost(kind: pa.DataType) -> pa.DataType:

@@ -10,7 +10,7 @@ from headrace.columns.block import Block
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
-from headrace.sinks.arrow_arrays import arrow_array, arrow_unit, common_schema
+from headrace.sinks.arrow_arrays import arrow_array, arrow_unit, common_schema, lacks_dtype
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,8 +58,7 @@ def value_kind(name: str, dtype: np.dtype[Any]) -> pa.DataType:
     try:
         return pa.from_numpy_dtype(dtype)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError):
-        remedy = "map its real and imag parts" if dtype.kind == "c" else "map it with astype(np.float32)"
-        raise TypeError(f"column {name!r} is of dtype {dtype}, which Arrow has nothing like: {remedy}") from None
+        raise lacks_dtype(name, dtype) from None
 
 
 def column_names(structure: Structure) -> list[str]:

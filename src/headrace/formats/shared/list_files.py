@@ -20,7 +20,7 @@ from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.remote.objects import matching_names
 from headrace.remote.redact import show_path
-from headrace.remote.transport import ALONE, Transport
+from headrace.remote.transport import ALONE, NO_BUCKET, Transport
 from headrace.storage.files import TEMPORARY
 from headrace.storage.swaps import SWAP, finish_swaps_near
 
@@ -115,8 +115,10 @@ def matching(
         missing = []
     if not any(found.values()) or (missing and all_there):
         said = missing if all_there and missing else patterns
+        bucket = next(filter(None, map(via.missing_bucket, said)), None)
         raise FileNotFoundError(
             f"no files match {', '.join(repr(show_path(pattern)) for pattern in said) or 'an empty list of patterns'}"
+            + (f": {NO_BUCKET.format(bucket)}" if bucket else "")
         )
     return [name for pattern in patterns for name in found[pattern]]
 
