@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import Column, RaggedText, Stacked, Varied, text_column
+from headrace.columns import Column, RaggedText, Stacked, Varied, in_own_kinds, text_column
 from headrace.columns.arrow_text import parts
 from headrace.columns.text import holds_text
 from headrace.core.ragged import Ragged
@@ -68,7 +68,7 @@ class Summary(Learner):
     def take(self, column: Column) -> None:
         """Add the rows of a block."""
         self.rows += len(column)
-        for rows in _alike(column):
+        for rows in _alike(in_own_kinds(column)):
             text = _text_of(rows)
             values = _numbers_of(rows) if text is None else None
             self._be("numbers" if values is not None else "other" if text is None else "text")

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from headrace.columns import Column
+from headrace.columns import Column, in_own_kinds
 from headrace.columns.block import Block, element, leaf
 from headrace.plan.bound import by_reference, resolved
 from headrace.plan.display import ROW_BY_ROW
@@ -221,10 +221,10 @@ class Function:
         graph = latest if latest is not None and latest.current() else graph
         for _ in graph.sizes:
             try:
-                return graph, graph.run([*block.arguments(graph.in_place), *more], block.rows, taken)
+                return graph, graph.run([*_arguments(block, graph), *more], block.rows, taken)
             except Resized as other:
                 graph = self._latest[spec] = self._resized(spec, {**graph.sizes, other.number: other.size})
-        return graph, graph.run([*block.arguments(graph.in_place), *more], block.rows, taken)
+        return graph, graph.run([*_arguments(block, graph), *more], block.rows, taken)
 
     def _last_fitted(self, spec: Spec) -> Graph | None:
         """Return the graph for rows of the length that came last, to this function or to one that does the same."""
@@ -254,6 +254,12 @@ class Function:
 def _restore(mode: str, draws: bool, *functions: Any) -> Function:
     fn, *then = map(resolved, functions)
     return Function(fn, mode, draws=draws, then=tuple(then))
+
+
+def _arguments(block: Block, graph: Graph) -> list[Column]:
+    """Return the columns that a graph runs on; those of other packages' kinds are converted, references are not."""
+    columns = block.arguments(graph.in_place)
+    return [each if i in graph.in_place else in_own_kinds(each) for i, each in enumerate(columns)]
 
 
 def _rows_of(block: Block, some: np.ndarray[Any, Any]) -> Block:
