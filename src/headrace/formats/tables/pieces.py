@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from headrace.columns import Column
 from headrace.errors import SpecError, raise_if_passing
-from headrace.formats.shared.damage import check_layout
 from headrace.formats.tables.arrow import is_text
 from headrace.formats.tables.choice import Choice
+from headrace.formats.tables.damage import check_layout
 from headrace.formats.tables.groups import Groups
 from headrace.formats.tables.tables import table_columns
 from headrace.plan.structure import Structure
