@@ -1,8 +1,9 @@
 """The optimiser: an ordered list of rules, each `node -> node | None`, applied to every node, inputs first.
 
-A rule uses traits, never class names; an operation without a rule runs as it is. Marks describe the logical plan. If a
-node is addressable its mark is an ordinal, so a rule may replace it by anything that gives the same rows; otherwise a
-rewritten node must give and take the marks of the one it replaces.
+A rule uses traits if several operations qualify, and the class of a node only if it rewrites that one operation. An
+operation without a rule runs as it is. Marks describe the logical plan. If a node is addressable its mark is an
+ordinal, so a rule may replace it by anything that gives the same rows; otherwise a rewritten node must give and take
+the marks of the one it replaces.
 """
 
 from __future__ import annotations
