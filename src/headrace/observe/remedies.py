@@ -156,7 +156,7 @@ def _for_consumer(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # 
 
 
 def _for_stage(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
-    said = top.stage.remedy if top.stage is not None else "have it do less"
+    said = top.stage.remedy if top.stage is not None else "let it do less"
     gain = model.gain(top.seconds / 2)
     return [Remedy(said, top.site, gain), Remedy("distribute_over(cluster): read on more machines", None, gain)]
 

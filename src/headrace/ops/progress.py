@@ -49,7 +49,7 @@ def progress(self: Dataset[Element], description: str = "", *, name: str | None 
 
 
 def dataset_name(node: Node) -> str:
-    """What people call a dataset: the last `name=` that was given, or else what it is read from."""
+    """Return a name for a dataset: its last `name=`, or else what it is read from."""
     while not node.name and (inputs := shown_inputs(node)):
         node = inputs[0]
     return node.name or node.operation
@@ -57,7 +57,7 @@ def dataset_name(node: Node) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Progress(PassThrough):
-    """Count the input on the screen."""
+    """The input, counted by a progress bar."""
 
     description: str = field(metadata=TUNING)
 
@@ -67,7 +67,7 @@ class Progress(PassThrough):
 
 @opens(Progress)
 class ProgressStream(Stream):
-    """A bar from the first row to the last, or to the closing."""
+    """Show a bar from the first row until the last one, or until the stream is closed."""
 
     def __init__(self, node: Progress, ctx: Context, at: At) -> None:
         self._node = node

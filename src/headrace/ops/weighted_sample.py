@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 BITS = 53
-"""A draw has as many bits as a float64 holds."""
+"""How many bits a draw has: those that a float64 holds."""
 
 
 def weighted_sample(

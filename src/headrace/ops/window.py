@@ -209,7 +209,7 @@ class WindowStream(Stream):
         return Block(whole.structure, columns, 1, None, ids)
 
     def _advance(self, rows: int) -> None:
-        """Forget rows that no later window holds."""
+        """Drop the rows that no later window holds."""
         while rows and self._parts:
             head = self._parts[0]
             gone = min(rows, head.rows)

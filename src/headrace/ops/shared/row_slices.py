@@ -53,7 +53,7 @@ class RowSlices:
                 return None
             counts.add(count := len(column) * column.shape[1])
             columns.append(read_only(column.reshape(count, *column.shape[2:])))
-        return Block(self.made, columns, counts.pop()) if len(counts) == 1 else None  # else each row is an error
+        return Block(self.made, columns, counts.pop()) if len(counts) == 1 else None  # otherwise each row is an error
 
 
 def _where(column: Any) -> tuple[Any, ...] | None:

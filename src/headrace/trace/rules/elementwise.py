@@ -165,7 +165,7 @@ def _contiguous(value: Value) -> bool:
 
 
 def pow_operator(call: Call, exact: bool) -> Kernel | None:
-    """`x ** y`: of arrays, some exponents are no power at all; of scalars, always one."""
+    """`x ** y`: arrays use other operations for some exponents, such as a square; scalars always use the power."""
     base, exponent = call.args
     both = dtypes(call)
     if not exact or not any(d.kind in "fc" for d in [*both, call.sample.dtype]):

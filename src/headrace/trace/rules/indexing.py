@@ -144,7 +144,7 @@ def take_rule(call: Call, exact: bool) -> Kernel | None:
 
 
 def take_along_axis(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """Along an axis one further on."""
+    """`take_along_axis`: along the next axis, because rows come first."""
     given = named_arguments(call, "arr", "indices", "axis", axis=-1)
     if given is None or given["axis"] is None or rank(given["arr"]) != rank(given["indices"]):
         return None

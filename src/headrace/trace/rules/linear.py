@@ -39,7 +39,7 @@ def matmul(call: Call, exact: bool) -> Kernel | None:
 
 
 def row_by_row(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """Return the order of the sums is BLAS's or einsum's own affair: the operation itself, on each row."""
+    """Return the operation itself, called on each row: BLAS and einsum choose the order of their sums."""
     return None
 
 
