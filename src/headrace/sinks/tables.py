@@ -63,7 +63,7 @@ class PlanPart:
 
 @dataclass(frozen=True)
 class TablePart:
-    """The same as tables of one schema."""
+    """The rows as tables of one schema."""
 
     rows: PlanPart
     columns: TableColumns

@@ -154,7 +154,7 @@ def _by_content(head: bytes) -> Iterator[FileFormat]:
 
 
 def common_file_kind(paths: list[str]) -> FileKind:
-    """Return what files are that are read together."""
+    """Return the kind of files that are read together. Raise ValueError if they differ."""
     kinds = {path: file_kind(path) for path in paths}
     first = kinds[paths[0]]
     for path, kind in kinds.items():

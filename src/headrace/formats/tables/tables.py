@@ -144,7 +144,7 @@ def _leaves(path: Path, array: pa.Array, choice: Choice) -> Iterator[tuple[Path,
 
 
 def _objects(name: str, array: pa.Array, choice: Choice) -> Column:
-    """Return what Python has for each value."""
+    """Return each value as a Python object."""
     try:
         return as_objects(name, array.to_pylist(), choice)
     except UnicodeDecodeError:
