@@ -173,7 +173,7 @@ def make_program(
     made = record(fns, spec, draws=draws, sizes=sizes)
     if isinstance(made, str):
         raise DeviceError(
-            f"{function_name(fns)} cannot run on a device: it {made}. Have a map without device= do that part before, "
+            f"{function_name(fns)} cannot run on a device: it {made}. Do that part in a map without device= before, "
             "write it with NumPy's or hr.image's functions (np.where in place of an if), or leave out device="
         )
     path, graph = made

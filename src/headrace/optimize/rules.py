@@ -28,7 +28,7 @@ RULES: list[PlanRule] = [
     fuse_maps,  # send a block through functions that follow one another …
     filter_first,  # … and not at all if a filter after them drops it anyway
     draw_as_written,  # keep what is kept under the name of the plan as written
-    draw_first,  # have threads make rows that were drawn, rather than draw from rows that they made
+    draw_first,  # shuffle before a threaded map: threads then make only rows that were drawn, in their order
     hand_over_in_lots,  # hand over quick calls by the batch that waits for them
     windows_at_once,  # make the batches of many windows at once
 ]

@@ -67,8 +67,7 @@ class TensorSpec:
         return TensorSpec(shape, self.dtype)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, TensorSpec) and self.shape == other.shape
-        return same and same_dtype(self.dtype, other.dtype)
+        return isinstance(other, TensorSpec) and self.shape == other.shape and same_dtype(self.dtype, other.dtype)
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype))

@@ -100,11 +100,11 @@ class MixHistory:
             parked = tuple(sorted((str(name), str(text)) for name, text in data.get("parked", {}).items()))
             made = cls(segments, int(data["forgotten"]), before, parked)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise StateError(f"the state is damaged: it says nothing sensible of a mixture: {error!r}") from None
+            raise StateError(f"the state is damaged: its history of a mixture cannot be read: {error!r}") from None
         rising = all(a.start < b.start for a, b in pairwise(segments))
         sized = all(len(s.names) == len(s.weights) and s.names and any(s.weights) for s in segments)
         if not segments or not rising or not sized or min(made.forgotten, segments[0].start) < 0:
-            raise StateError("the state is damaged: it says nothing sensible of a mixture")
+            raise StateError("the state is damaged: its history of a mixture is invalid")
         return made
 
 
