@@ -155,7 +155,7 @@ def _elementwise(call: Call, name: str) -> Kernel:
             return machine.torch.tensor(np.asarray(found, dtype).item(), dtype=torch_dtype(machine, dtype))
         return cast(machine, found, dtype)
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:  # noqa: ARG001
+    def kernel(machine: Any, values: Tensors, _n: int) -> Any:
         torch = machine.torch
         first = operand(machine, values, args[0], dtypes[0])
         if unary:
@@ -179,7 +179,7 @@ def _cast_kernel(call: Call) -> Kernel:
     if not isinstance(source, Value) or np.shape(source.sample) != np.shape(call.sample):
         raise UnsupportedError(f"{call.name} of several values: {REMEDY}")
     slot = source.slot
-    return lambda machine, values, n: cast(machine, values[slot], made)  # noqa: ARG005
+    return lambda machine, values, _n: cast(machine, values[slot], made)
 
 
 def _stack_scalars(items: Any, made: np.dtype[Any]) -> Kernel:
@@ -348,7 +348,7 @@ def _where(call: Call) -> Kernel:
     items = [given["condition"], given["x"], given["y"]]
     axes, made = max(map(rank, items)), call.sample.dtype
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:  # noqa: ARG001
+    def kernel(machine: Any, values: Tensors, _n: int) -> Any:
         torch = machine.torch
         found = [aligned(machine, values, item, axes) for item in items]
         tensors = [x if isinstance(x, torch.Tensor) else machine.put(np.asarray(x)) for x in found]
@@ -368,7 +368,7 @@ def _clip(call: Call) -> Kernel:
         found = aligned(machine, values, item, axes)
         return cast(machine, found if isinstance(found, machine.torch.Tensor) else machine.put(np.asarray(found)), made)
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:  # noqa: ARG001
+    def kernel(machine: Any, values: Tensors, _n: int) -> Any:
         x = cast(machine, aligned(machine, values, source, axes), made)
         if low is not None:
             x = machine.torch.maximum(x, bound(machine, values, low))
@@ -402,7 +402,7 @@ def _matmul(call: Call) -> Kernel:
         raise UnsupportedError(f"{call.name} with anything but a matrix that all rows share: {REMEDY}")
     made = call.sample.dtype
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:  # noqa: ARG001
+    def kernel(machine: Any, values: Tensors, _n: int) -> Any:
         matrix = values[b.slot] if isinstance(b, Value) else machine.put(np.asarray(b))
         return cast(machine, values[a.slot], made) @ cast(machine, matrix, made)
 
@@ -425,7 +425,7 @@ def _getitem(call: Call) -> Kernel:
         return gathering(source.slot, np.asarray(numbers[known]), numbers)
     whole = (slice(None), *(int(p) if isinstance(p, np.integer) else p for p in parts))
     slot = source.slot
-    return lambda machine, values, n: values[slot][whole]  # noqa: ARG005
+    return lambda _machine, values, _n: values[slot][whole]
 
 
 def _lookup(table: Value, index: Any) -> Kernel:
@@ -433,7 +433,7 @@ def _lookup(table: Value, index: Any) -> Kernel:
     if not isinstance(index, Value) or not index.batched or index.sample.dtype.kind not in "iu":
         raise UnsupportedError(f"an index that is not one array of integers: {REMEDY}")
     size = len(table.sample)
-    return lambda machine, values, n: _looked_up(machine, values[table.slot], values[index.slot], size)  # noqa: ARG005
+    return lambda machine, values, _n: _looked_up(machine, values[table.slot], values[index.slot], size)
 
 
 def _looked_up(machine: Any, table: Any, index: Any, size: int) -> Any:

@@ -64,11 +64,11 @@ def _shuffle(label: str, own: list[Any]) -> str:
     return f"step {step:,}{known}" + (f", the buffer holds {held:,} rows" if held is not None else "")
 
 
-def _repeat(label: str, own: list[Any]) -> str:  # noqa: ARG001
+def _repeat(_label: str, own: list[Any]) -> str:
     return f"repetition {own[0]:,}"
 
 
-def _branch(label: str, own: list[Any]) -> str:  # noqa: ARG001
+def _branch(_label: str, own: list[Any]) -> str:
     return f"dataset {own[0]:,}"
 
 

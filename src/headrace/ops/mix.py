@@ -211,7 +211,7 @@ def fetch_choices(node: MixChoices, ctx: Context, indices: Indices) -> Block:
 
 
 @opens(MixChoices)
-def open_choices(node: MixChoices, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_choices(node: MixChoices, ctx: Context, _at: At) -> Stream:
     """Return the turns."""
     return NumberedStream(node, lambda start, stop: fetch_choices(node, ctx, np.arange(start, stop)))
 

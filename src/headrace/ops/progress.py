@@ -135,7 +135,7 @@ def bytes_bars(text: str, progress: bool | None) -> Iterator[Callable[[str, int 
     `text` is shown above the bars, which show sizes and rates; None shows them if standard error is a terminal.
     """
     if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield lambda name, size: lambda more: None  # noqa: ARG005
+        yield lambda name, _size: lambda _more: None  # noqa: ARG005
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn

@@ -195,6 +195,6 @@ def fetch_sampled(node: WeightedSample, ctx: Context, indices: Indices) -> Block
 
 
 @opens(WeightedSample)
-def open_sampled(node: WeightedSample, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_sampled(node: WeightedSample, ctx: Context, _at: At) -> Stream:
     """The rows in the order of the draws."""
     return NumberStream(ctx, node, node.count, np.arange, scattered=is_coarse(node.input))

@@ -73,7 +73,7 @@ class RowsCutStream(Stream):
 @cuts(RowsByNumber)
 @cuts(Zip)
 @cuts(Cache)
-def cut_rows(node: Node, ctx: Context, place: RowRange, size: CutSize) -> Iterator[Cut]:  # noqa: ARG001
+def cut_rows(node: Node, _ctx: Context, place: RowRange, size: CutSize) -> Iterator[Cut]:
     """Runs of rows."""
     first, end = place
     while first < end:

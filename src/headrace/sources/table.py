@@ -82,7 +82,7 @@ class Table(Held):
 
 
 @opens(Table)
-def open_table(node: Table, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_table(node: Table, ctx: Context, _at: At) -> Stream:
     """Return the rows as views, chunk by chunk."""
 
     def read(start: int, stop: int) -> Block:

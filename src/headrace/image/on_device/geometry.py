@@ -18,23 +18,23 @@ def _flags(pixels: Pixels, value: Any = True) -> Any:
 
 
 @image_form(geometry.flip_left_right)
-def _flip_left_right(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+def _flip_left_right(_machine: Any, pixels: Pixels) -> Any:
     return pixels.mirrored(_flags(pixels), 1)
 
 
 @image_form(geometry.flip_up_down)
-def _flip_up_down(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+def _flip_up_down(_machine: Any, pixels: Pixels) -> Any:
     return pixels.mirrored(_flags(pixels), 0)
 
 
 @image_form(geometry.flip_if, each=("flag",))
-def _flip_if(machine: Any, pixels: Pixels, flag: Any, upside_down: bool) -> Any:  # noqa: ARG001
+def _flip_if(_machine: Any, pixels: Pixels, flag: Any, upside_down: bool) -> Any:
     flags = each_row(flag, len(pixels), np.int64) != 0
     return pixels.mirrored(flags, 0 if upside_down else 1)
 
 
 @image_form(geometry.rot90)
-def _rot90(machine: Any, pixels: Pixels, k: int) -> Any:  # noqa: ARG001
+def _rot90(_machine: Any, pixels: Pixels, k: int) -> Any:
     turns = k % 4
     if turns == 0:
         return pixels
@@ -45,7 +45,7 @@ def _rot90(machine: Any, pixels: Pixels, k: int) -> Any:  # noqa: ARG001
 
 
 @image_form(geometry.transpose)
-def _transpose(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+def _transpose(_machine: Any, pixels: Pixels) -> Any:
     return pixels.transposed()
 
 
@@ -54,18 +54,18 @@ def _cut(pixels: Pixels, cuts: Any) -> Pixels:
 
 
 @image_form(geometry.central_crop)
-def _central_crop(machine: Any, pixels: Pixels, central_fraction: float) -> Any:  # noqa: ARG001
+def _central_crop(_machine: Any, pixels: Pixels, central_fraction: float) -> Any:
     return _cut(pixels, geometry.central_cuts(pixels.shapes, central_fraction))
 
 
 @image_form(random.crop_by_draws, each=("draws",))
-def _crop(machine: Any, pixels: Pixels, size: Any, draws: Any) -> Any:  # noqa: ARG001
+def _crop(_machine: Any, pixels: Pixels, size: Any, draws: Any) -> Any:
     return _cut(pixels, random.drawn_cuts(pixels, size, draws))
 
 
 @image_form(geometry.crop_to_bounding_box, each=("offset_height", "offset_width"))
 def _crop_to_box(
-    machine: Any,  # noqa: ARG001
+    _machine: Any,
     pixels: Pixels,
     offset_height: Any,
     offset_width: Any,
@@ -77,7 +77,7 @@ def _crop_to_box(
 
 
 @image_form(geometry.crop_to_window, each=("window",))
-def _crop_to_window(machine: Any, pixels: Pixels, window: Any) -> Any:  # noqa: ARG001
+def _crop_to_window(_machine: Any, pixels: Pixels, window: Any) -> Any:
     windows = each_row(window, len(pixels), np.int64).reshape(len(pixels), 4)
     return _cut(pixels, geometry.cuts_at(pixels, *windows.T))
 

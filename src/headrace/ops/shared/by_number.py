@@ -52,7 +52,7 @@ def counted_plan(node: Node) -> Node:
 
 
 @singledispatch
-def count_node(node: Node) -> Node | None:  # noqa: ARG001
+def count_node(_node: Node) -> Node | None:
     """Return a node with the same elements that knows how many there are; None if counting does not help."""
     return None
 

@@ -38,7 +38,7 @@ def matmul(call: Call, exact: bool) -> Kernel | None:
     return kernel
 
 
-def row_by_row(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def row_by_row(_call: Call, _exact: bool) -> Kernel | None:
     """Return the operation itself, called on each row: BLAS and einsum choose the order of their sums."""
     return None
 
