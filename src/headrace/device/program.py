@@ -116,7 +116,7 @@ class _Stays:
     column: Column
 
 
-def _move(machine: Machine, column: Any) -> tuple[Any, int]:
+def _move(machine: Machine, column: Column) -> tuple[Any, int]:
     """Return a column of the CPU, or one that is there already, as a value on the device, and how many bytes moved."""
     if isinstance(column, DeviceColumn):
         return column.tensor, 0
