@@ -67,7 +67,7 @@ class Fetched(Iterator[Any]):
 
     def __init__(self, batches: FeedIterator, fetcher: Any) -> None:
         self.batches = batches
-        self.given = 0
+        self.given: int = 0
         self._fetcher = fetcher
         self._places = deque([batches._iterator._place])
         self._ended = False

@@ -50,7 +50,7 @@ class SplitTurns:
         self.cycle_length: int | None = node.cycle_length
         self.block_length: int = node.block_length
         self.error: Callable[[BaseException | str, int], ElementError] = node.error
-        self.site = node.site
+        self.site: str | None = node.site
         self._make = lambda number: RemoteSplit(node.spec, int(number), session, site=node.site)
 
     @property

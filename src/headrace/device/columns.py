@@ -23,9 +23,9 @@ class DeviceColumn:
     __slots__ = ("__weakref__", "machine", "tensor", "usage")
 
     def __init__(self, tensor: Any, machine: Machine, usage: Usage | None = None) -> None:
-        self.tensor = tensor
-        self.machine = machine
-        self.usage = usage
+        self.tensor: Any = tensor
+        self.machine: Machine = machine
+        self.usage: Usage | None = usage
         if usage is not None:
             nbytes = tensor.numel() * tensor.element_size()
             usage.hold(nbytes)

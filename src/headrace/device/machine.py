@@ -82,11 +82,12 @@ class Machine:
     """
 
     def __init__(self, name: str) -> None:
-        self.torch = torch = framework("torch", TORCH)
-        self.device = torch.device(name)
+        self.torch: Any = framework("torch", TORCH)
+        torch = self.torch
+        self.device: Any = torch.device(name)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
-        self.stream = torch.cuda.Stream(self.device) if self.on_gpu else None
+        self.stream: Any = torch.cuda.Stream(self.device) if self.on_gpu else None
 
     @property
     def on_gpu(self) -> bool:
