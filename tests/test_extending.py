@@ -157,6 +157,39 @@ def test_an_adapter_resumes_and_closes(added):
     check_feed(feed)
 
 
+class Views(extend.Feed):
+    """A feed of memoryviews, whose repr names an address; the element numbered `drifts` has another value each time."""
+
+    def __init__(self, ds, drifts=None):
+        super().__init__(ds)
+        self.drifts, self.delivered = drifts, 0
+
+    def make_target(self):
+        return AsViews(self)
+
+
+class AsViews(extend.PlainTarget):
+    name = "Views"
+
+    def __init__(self, feed):
+        super().__init__()
+        self._feed = feed
+
+    def deliver(self, element):
+        element = element.copy()
+        self._feed.delivered += 1
+        if element[0] == self._feed.drifts:
+            element[len(element) // 2] = -self._feed.delivered
+        return memoryview(element)
+
+
+def test_an_adapter_is_checked_by_the_values_that_it_delivers():
+    long = D.from_tensor_slices(np.arange(6000).reshape(3, 2000))
+    check_feed(Views(long))
+    with pytest.raises(AssertionError, match="element 1 is"):
+        check_feed(Views(long, drifts=2000))
+
+
 def test_a_package_that_cannot_be_imported_is_named_and_does_no_harm(tmp_path, monkeypatch):
     (tmp_path / "broken_addition.py").write_text("raise RuntimeError('out of order')")
     (tmp_path / "broken-1.0.dist-info").mkdir()

@@ -18,6 +18,12 @@ DIRECTION = (
 )  # fmt: skip
 """Packages, lowest first. Each imports only those before it, in functions too; types may come from anywhere."""
 
+FORMATS = {
+    "shared": (), "fixed": ("shared",), "tables": ("shared",), "text": ("shared",), "tfrecord": ("shared",),
+    "csv": ("shared", "text"), "jsonl": ("shared", "tables", "text"), "webdataset": ("shared", "text"),
+}  # fmt: skip
+"""The packages of file formats, and which of each other they import."""
+
 
 def part_of(module):
     """The package, or module at the top, that a dotted name belongs to; "headrace" is the package's own `__init__`."""
@@ -52,13 +58,25 @@ def test_packages_import_in_one_direction():
     assert wrong == []
 
 
-def test_every_package_says_what_it_holds_and_what_it_may_know():
-    silent = [
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("__init__.py")
-        if not (ast.get_docstring(ast.parse(path.read_text())) or "")
+def test_formats_import_in_one_direction():
+    formats = sorted(path.parent.name for path in (SOURCE / "formats").glob("*/__init__.py"))
+    assert sorted(FORMATS) == formats
+    wrong = [
+        f"formats/{name}/{path.name} imports {other}"
+        for name in formats
+        for path in (SOURCE / "formats" / name).rglob("*.py")
+        for other in imports_of(ast.parse(path.read_text()))
+        if other.startswith("headrace.formats.") and (used := other.split(".")[2]) != name and used not in FORMATS[name]
     ]
-    assert silent == []
+    assert wrong == []
+
+
+def test_every_package_says_what_it_holds_and_what_it_may_know():
+    documented = {path: ast.get_docstring(ast.parse(path.read_text())) or "" for path in SOURCE.rglob("__init__.py")}
+    assert [
+        str(path) for path, text in documented.items() if path.parent != SOURCE and len(text.splitlines()) < 3
+    ] == []
+    assert documented[SOURCE / "__init__.py"]
 
 
 def test_the_table_of_traits_names_them_all():

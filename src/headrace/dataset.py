@@ -325,7 +325,7 @@ class Dataset(Generic[Element], metaclass=KnownNames):
     def element_spec(self) -> Any:
         """What the elements look like: TensorSpecs in the structure of an element.
 
-        For a function that says nothing of its result, the first element is made once, and its sizes count as unknown.
+        If a function's result is unknown, the first element is made once, and its sizes count as unknown.
 
         >>> hr.Dataset.range(5).batch(2).element_spec
         TensorSpec(shape=(None,), dtype=int64)
@@ -335,7 +335,7 @@ class Dataset(Generic[Element], metaclass=KnownNames):
             if probe is None or probe.spec is not None or node.spec.complete:
                 continue
             given = [below.spec for below in node.inputs]
-            if all(spec.complete for spec in given):  # else the first element says nothing of others
+            if all(spec.complete for spec in given):  # else the first element does not determine the others
                 first = _first_spec(node)
                 ranked = all(leaf.shape is not None for spec in given for leaf in spec.leaves)
                 probe.spec = first if ranked or first is None else first.without_ranks()
@@ -353,7 +353,7 @@ class Dataset(Generic[Element], metaclass=KnownNames):
         """
         names = next((found for node in walk(self._node) if (found := getattr(node, "class_names", ()))), ())
         if not names:
-            raise AttributeError("this dataset has no class_names: only those of from_image_folder and the like have")
+            raise AttributeError("this dataset has no class_names: only sources such as from_image_folder have them")
         return list(names)
 
     def cardinality(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def what_there_is(name: object, known: Iterable[object]) -> str:
-    """Return the names there are, the nearest first of all: for errors about one that is not there."""
+    """Return the names that exist, the most similar first, for errors about one that does not."""
     names = [str(each) for each in known]
     near = get_close_matches(str(name), names, 1)
     shown = ", ".join(map(repr, names[:MAX_NAMES_SHOWN])) + (
@@ -255,7 +255,7 @@ class StateError(HeadraceError, ValueError):
 
 
 class ChangeWarning(UserWarning):
-    """A pass runs with other functions or data than before: those of its state, or a global that was assigned again."""
+    """A pass runs with other functions or data than its state, or a global variable was assigned again."""
 
 
 class SpecError(HeadraceError, TypeError):
@@ -285,7 +285,7 @@ _PASSING = {
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether it is a fault of the machine or the network, not of the data: another time there may be none."""
+    """Return whether it is a transient error of the machine or the network, not of the data."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, WorkerError | MemoryError | ConnectionError | TimeoutError):
@@ -302,4 +302,4 @@ def raise_if_passing(error: BaseException, file: str) -> None:
         raise error
     if not isinstance(error, MemoryError) and may_pass(error):  # a damaged file may ask for more memory than there is
         what = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
-        raise TransportError(f"{file} could not be read just now: {what}; the next call goes on from here") from error
+        raise TransportError(f"{file} could not be read just now: {what}; the next call continues from here") from error

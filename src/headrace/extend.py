@@ -15,10 +15,13 @@ from headrace.columns.block import Block, Failure, Item, concat
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
+from headrace.formats.shared.files import arrow_file
 from headrace.formats.shared.format import Bad, Format, ScanHints, ScannedRows, ScanResult
 from headrace.formats.shared.kinds import FileFormat, register_format
 from headrace.formats.shared.many_files import read_files
+from headrace.formats.tables.choice import Choice
 from headrace.formats.tables.groups import Groups
+from headrace.formats.tables.source import read_tables
 from headrace.indexed.numbered import Numbered, NumberedStream
 from headrace.ops.shared.unchanged_rows import MovedRows, PassThrough, UnchangedRows
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
@@ -29,17 +32,19 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, Structure, flatten
 from headrace.reference.base import Place, Row, rows
 from headrace.reference.records import NaiveRecord, Wrong, read_records
+from headrace.remote.transport import Transport
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 __all__ = [
-    "END", "INFINITE", "LEAF", "TUNING", "UNKNOWN", "At", "Bad", "Block", "Cardinality", "Column", "Context",
-    "Failure", "Feed", "FileFormat", "Format", "Groups", "Indices", "Item", "Kind", "Made", "Mark", "MovedRows",
-    "NaiveRecord", "Node", "Notes", "Numbered", "NumberedStream", "OwnMark", "PassThrough", "Place", "PlainTarget",
-    "Row", "ScanHints", "ScanResult", "ScannedRows", "Spec", "Stream", "Structure", "Target", "UnchangedRows",
-    "Wrong", "add_operation", "add_source", "column_of", "concat", "fetches", "flatten", "means", "opens",
-    "read_files", "reads_naively", "register_format", "register_kind", "rows",
+    "END", "INFINITE", "LEAF", "TUNING", "UNKNOWN", "At", "Bad", "Block", "Cardinality", "Choice", "Column",
+    "Context", "Failure", "Feed", "FileFormat", "Format", "Groups", "Indices", "Item", "Kind", "Made", "Mark",
+    "MovedRows", "NaiveRecord", "Node", "Notes", "Numbered", "NumberedStream", "OwnMark", "PassThrough", "Place",
+    "PlainTarget", "Row", "ScanHints", "ScanResult", "ScannedRows", "Spec", "Stream", "Structure", "Target",
+    "Transport", "UnchangedRows", "Wrong", "add_operation", "add_source", "arrow_file", "column_of", "concat",
+    "fetches", "flatten", "means", "opens", "read_files", "read_tables", "reads_naively", "register_format",
+    "register_kind", "rows",
 ]  # fmt: skip
 
 NaiveRows = TypeVar("NaiveRows", bound=Callable[..., Iterator[Row]])

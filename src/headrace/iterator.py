@@ -89,7 +89,7 @@ class Epochs:
             return number
 
     def skip_to(self, number: int) -> None:
-        """Have the next pass be this one."""
+        """Number the next pass `epoch`."""
         with self.lock:
             self._set(number)
 
@@ -263,7 +263,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether it was closed, or let go, before it gave anything."""
+        """Whether it was closed or dropped before it returned anything."""
         return self._closed and not self._was_read
 
     def __repr__(self) -> str:
@@ -313,7 +313,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
                 raise StopIteration
 
     def _enter_next(self) -> bool:
-        """Stand before the elements of the next block; False at the end."""
+        """Go to the first element of the next block; return False at the end."""
         if self._closed or self._cursor.place.over:
             return False
         self._meter.begin_wait()
@@ -329,7 +329,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         return True
 
     def _pass_over_excluded(self) -> bool:
-        """Move on to the next step that is not excluded; False at the end."""
+        """Go to the next step that is not excluded; return False at the end."""
         while self._delivered in self._excluded:
             item = self._pull()
             if item is END:
@@ -339,18 +339,18 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         return True
 
     def _rows_wanted(self) -> int:
-        """How many rows to pull: none beyond the next step that is excluded."""
+        """Return how many rows to pull: at most up to the next excluded step."""
         here = self._delivered
         following = next((step for step in self._excluded if step >= here), None)
         return self._pace.rows if following is None else min(self._pace.rows, max(1, following - here))
 
     def _finish(self) -> None:
-        """Stand at the end."""
+        """Go to the end."""
         self._enter(_at(self._place._replace(over=True)))
         self._shut(trim=False)  # the next epoch may reuse the memory at once
 
     def _enter(self, cursor: _native.Cursor) -> None:
-        """Continue with what was pulled last. Only the last line moves the pass."""
+        """Make the pulled item the current one. Only the last line changes the position of the pass."""
         self._was_read = True
         self._in_step = cursor
         self._cursor = cursor
@@ -381,7 +381,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         return Calling(block, self._run.root, one, self._meter, stats, frozen=self._settings.frozen)
 
     def _pull(self) -> Pulled:
-        """Pull the next rows. The pass is out of step with its position until these are entered."""
+        """Pull the next rows. The position of the pass changes only when these are entered."""
         run, cursor = self._run, self._cursor
         try:
             if run is None or self._pid != os.getpid():
@@ -397,7 +397,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             return item
         except NONSENSE as error:
             if self._course.resumed and not isinstance(error, HeadraceError):
-                raise StateError(f"the pass cannot go on from this state: {type(error).__name__}: {error}") from error
+                raise StateError(f"the pass cannot continue from the state: {type(error).__name__}: {error}") from error
             raise
 
     def _open(self) -> Pass:
@@ -441,7 +441,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         return run
 
     def blocks(self) -> PythonIterator[Block]:
-        """Yield the rest of a pass, of which no elements were read, by blocks: for consumers of whole columns."""
+        """Yield the rest of a pass as blocks, for consumers of whole columns. No element may have been read before."""
         self._whole = True
         while not self._cursor.place.over:
             with self._lock:
@@ -482,7 +482,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         return states.sealed({**state, "exclude": coming}) if coming else state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to a place that `state()` gave, of this iterator or of one over an equal pipeline.
+        """Go to a position that `state()` returned, of this iterator or of one over an equal pipeline.
 
         Args:
             state: State returned by an iterator's `state()`.
@@ -530,7 +530,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             run = self._open()
             if run.root.skip(step, replay=True) < step:
                 raise IndexError(f"the dataset ends before step {step}")
-            item = run.pull(1)  # its mark says where each operation stands, not only how many rows to pass over
+            item = run.pull(1)  # its mark has the position of each operation, not only the number of rows to skip
             mark = run.mark() if item is END else item.mark
             self._cursor = _at(Place(course, SavedMark(mark.marks()), step))
             self._shut()
@@ -585,7 +585,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             self._cursor = _at(place)
 
     def mixture_report(self, *, mixture: int = 0) -> dict[str, dict[str, Any]]:
-        """Say how many rows of each source of a mixture came so far, and in which epoch it stands.
+        """Return how many rows of each source of a mixture were delivered so far, and how many epochs that is.
 
         Args:
             mixture: Which mixture of the plan, if it has several.
@@ -620,7 +620,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             return {name: {"rows": n, "epochs": mix.epochs(name, n)} for name, n in sorted(counts.items())}
 
     def _counts_of(self, place: Place, mixture: int, rows: int) -> MixCounts:
-        """The counts of a mixture before row `rows`: those of its mark, or found by reading on from there."""
+        """Return the counts of a mixture before row `rows`: from its mark, or by reading on from there."""
         marks, options = place.mark.marks(), merge_options(place.course.plan)
         run = Pass(Prepared.of, options=options, sizes=place.course.sizes)
         try:
@@ -637,12 +637,12 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             run.close()
 
     def _mixture_key(self, place: Place, mix: Mix) -> int:
-        """The key of the draws of a mixture."""
+        """Return the key of the random draws of a mixture."""
         root = mix_key(ROOT, 0, place.course.epoch) if place.course.epoch else ROOT
         return mix.choices.seed.key(mix_key(root, mix.places[-1]) if mix.places[-1] else root)
 
     def _changed(self, place: Place, number: int, names: tuple[str, ...], segments: tuple[MixSegment, ...]) -> Place:
-        """The same place, with other weights of a mixture from the next row on that it draws."""
+        """Return the same position with other weights of a mixture from the next row that it draws."""
         mix = mixtures_of(place.course.plan)[number].mix
         rows, exact = self._rows_of_mixture(place, number)
         now = max((segment for segment in segments if segment.start <= rows), key=lambda segment: segment.start)

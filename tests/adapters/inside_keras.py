@@ -259,7 +259,7 @@ def test_threads_end_with_fit():
 @pytest.mark.parametrize("use", ["fit", "evaluate"])
 def test_what_keras_would_ignore_is_refused(use):
     learner, plain = model(), D.from_tensor_slices((X, Y)).batch(16)
-    with pytest.raises(ValueError, match=r"have the dataset's elements be \(x, y\)"):
+    with pytest.raises(ValueError, match=r"make the dataset's elements \(x, y\)"):
         getattr(learner, use)(plain.to_keras(), Y)
     with pytest.raises(ValueError, match="x, y, sample_weight"):
         getattr(learner, use)(plain.to_keras(), sample_weight=Y)

@@ -44,7 +44,7 @@ def test_no_workers():
 def test_a_worker_cannot_give_out_cuda_tensors(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # or to_torch would refuse the device at once
     loader = DataLoader(pairs().to_torch(device="cuda"), batch_size=None, num_workers=1)
-    with pytest.raises(RuntimeError, match="cannot give out CUDA tensors"):
+    with pytest.raises(RuntimeError, match="cannot return CUDA tensors"):
         next(iter(loader))
 
 

@@ -138,9 +138,9 @@ def test_parallel_epochs_are_passes_in_orders_of_their_own(workers):
 
 
 def test_a_plan_that_would_lose_what_it_keeps_is_refused(workers):
-    with pytest.raises(ValueError, match="have cache after it"):
+    with pytest.raises(ValueError, match="put cache after it"):
         D.range(4).cache().distribute_over(workers)
-    with pytest.raises(ValueError, match="have it after"):
+    with pytest.raises(ValueError, match="put it after"):
         D.range(4).distribute(0, 2).distribute_over(workers)
     with pytest.raises(TypeError, match="takes a cluster"):
         D.range(4).distribute_over(4)

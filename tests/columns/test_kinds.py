@@ -132,7 +132,7 @@ def test_rows_that_cannot_be_stacked_say_which(name):
 
 
 def test_what_is_no_column_is_named():
-    with pytest.raises(TypeError, match="set is no column"):
+    with pytest.raises(TypeError, match="set is not a column"):
         kind_of({1, 2})
     with pytest.raises(ValueError, match="a column stored as 'nonsense'"):
         decoded(None, {"kind": "nonsense"})

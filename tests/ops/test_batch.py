@@ -49,8 +49,11 @@ UNLIKE = {
     ),
     "lengths keep": (lambda n: np.zeros((2 + (n == 2), 3)), "ragged_batch keeps all lengths"),
     "sizes": (lambda n: np.zeros((3, 2 + (n == 2))), "padded_batch fills up the shorter ones\n"),
-    "ranks": (lambda n: np.zeros((2,) * (1 + (n == 2))), "have them all of one shape"),
-    "dtypes": (lambda n: np.int64(n) if n != 2 else 0.5, "int64 in element 0 of the batch, float64 in element 2: have"),
+    "ranks": (lambda n: np.zeros((2,) * (1 + (n == 2))), "make them all of one shape"),
+    "dtypes": (
+        lambda n: np.int64(n) if n != 2 else 0.5,
+        "int64 in element 0 of the batch, float64 in element 2: make them all of one dtype",
+    ),
     "kinds": (lambda n: np.int64(n) if n != 2 else "two", "int64 in element 0 of the batch, str in element 2"),
     "text is not told apart by its length": (
         lambda n: ["a", "bb", np.int64(3), "d"][n],

@@ -152,3 +152,19 @@ def test_explain_shows_both_plans_and_the_reason():
     assert "gather" in after
     assert "gather_late at shuffle" in after
     assert "test_plan.py:" in before
+
+
+@pytest.mark.parametrize("known", ["float64", "int64"])
+def test_an_unknown_dtype_is_no_dtype_in_particular(known):
+    one, other = hr.TensorSpec((), known), hr.TensorSpec((), None)
+    assert one != other
+    assert other != one
+    assert one.common(other).dtype is None
+    assert other.common(one).dtype is None
+    assert one.common(one).dtype == np.dtype(known)
+
+
+def test_elements_of_an_unknown_dtype_are_not_called_float64():
+    anything = D.from_generator(lambda: iter([object()]), output_signature=hr.TensorSpec((), None))
+    both = D.from_tensor_slices([0.5]).concatenate(anything)
+    assert both.element_spec == hr.TensorSpec((), None)

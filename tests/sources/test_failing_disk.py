@@ -102,7 +102,7 @@ def test_a_read_that_fails_is_raised_whatever_is_left_out_and_the_rest_comes(
     assert len(raised) == (2 if fault.left < 0 else 0)
     for said in raised:
         assert str(files.folder) in said
-        assert "could not be read just now: Input/output error; the next call goes on" in said
+        assert "could not be read just now: Input/output error; the next call continues" in said
     assert [repr(each) for each in got] == [repr(each) for each in want]
 
 

@@ -72,7 +72,7 @@ class Prepared(LoaderForAccelerate, Base):
 
     @_is_accelerate_prepared.setter
     def _is_accelerate_prepared(self, _: bool) -> None:
-        """`Accelerator.prepare` says so of everything that it has prepared."""
+        """Set by `Accelerator.prepare` on everything that it has prepared."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "dataset" and self._prepared:

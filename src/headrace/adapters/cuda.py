@@ -86,7 +86,7 @@ class Staging:
         return self._meter
 
     def close(self) -> None:
-        """Let go of the buffers, which torch keeps until copies are done, and of what they lend, when they are."""
+        """Release the buffers, which torch keeps until the copies are done, and the arrays that are copied in place."""
         for buffer in self._buffers:
             if buffer.lent:
                 buffer.wait()
@@ -219,4 +219,4 @@ def page_locks(device: Any) -> Locked:
 
 
 _pools: WeakValueDictionary[str, LockedPool] = WeakValueDictionary()
-"""The only one, as long as it is used."""
+"""The only instance, as long as it is used."""

@@ -82,22 +82,22 @@ class PlainTarget:
         self.ahead = ahead
 
     def meter(self) -> Meter:
-        """Waiting shows in the time of the calls."""
+        """Return a meter that times the consumer's calls, because the consumer waits inside them."""
         return Meter(watch=True)
 
     def check(self, structure: Structure) -> None:
-        """Any will do."""
+        """Accept any structure."""
 
     def convert(self, block: Block) -> Block:
         """Return the same rows."""
         return block
 
     def deliver(self, element: Any) -> Any:
-        """Nothing is left to do."""
+        """Return the element unchanged."""
         return element
 
     def close(self) -> None:
-        """There are no buffers."""
+        """Do nothing: there are no buffers."""
 
 
 def _without_prefetch(node: Node) -> Node:
@@ -218,7 +218,7 @@ class Feed:
         return True
 
     def _check_place_is_known(self) -> None:
-        """Raise if the newest pass runs in another process, which alone knows its position."""
+        """Raise if the newest pass runs in another process: its position is unknown here."""
 
     def __iter__(self) -> FeedIterator:
         target = self.make_target()
@@ -350,7 +350,7 @@ class FeedIterator(_native.Forward, PythonIterator[Any]):
         return self._iterator.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to a place that `state()` gave."""
+        """Go to a position that `state()` returned."""
         self._iterator.restore(state)
 
     def set_weights(self, weights: Mapping[str, float], *, mixture: int = 0) -> None:
@@ -358,7 +358,7 @@ class FeedIterator(_native.Forward, PythonIterator[Any]):
         self._iterator.set_weights(weights, mixture=mixture)
 
     def mixture_report(self, *, mixture: int = 0) -> dict[str, dict[str, Any]]:
-        """Say how many rows of each source of a mixture came so far: see `Iterator.mixture_report`."""
+        """Return how many rows of each source of a mixture were delivered so far: see `Iterator.mixture_report`."""
         return self._iterator.mixture_report(mixture=mixture)
 
     def state_dict(self) -> dict[str, Any]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.adapters.feed import Feed, Target
+from headrace.adapters.feed import Feed, PlainTarget, Target
 from headrace.columns import values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.execute.stages.starvation import Meter
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.structure import Structure, flatten
 from headrace.plan.widening import warn_of_float64
@@ -77,11 +76,10 @@ class JaxFeed(Feed):
         return Arrays(*self._options)
 
 
-class Arrays:
+class Arrays(PlainTarget):
     """JAX arrays on a device, or spread over several."""
 
     name = "to_jax"
-    copies = False
 
     def __init__(self, device: Any, sharding: Any, prefetch: int | None) -> None:
         self._jax = jax = framework("jax", "to_jax")
@@ -89,23 +87,12 @@ class Arrays:
         self._shardings = None if sharding is None else flatten(sharding)
         # The default device is a setting of the thread, so what holds for the consumer is looked up here.
         self._default = jax.config.jax_default_device or jax.local_devices()[0]
-        self.ahead: int = (0 if self._on_cpu() else 2) if prefetch is None else prefetch
+        super().__init__((0 if self._on_cpu() else 2) if prefetch is None else prefetch)
 
     def _on_cpu(self) -> bool:
         if self._shardings is not None:
             return all(d.platform == "cpu" for s in self._shardings[1] for d in s.device_set)
         return str(getattr(self._device or self._default, "platform", self._default)) == "cpu"
-
-    def meter(self) -> Meter:
-        """Waiting shows in the time of the calls."""
-        return Meter(watch=True)
-
-    def deliver(self, element: Any) -> Any:
-        """Nothing is left to do."""
-        return element
-
-    def close(self) -> None:
-        """There are no buffers."""
 
     def check(self, structure: Structure) -> None:
         """Refuse elements of another structure than the shardings."""

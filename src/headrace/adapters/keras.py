@@ -65,7 +65,7 @@ BACKENDS = ("jax", "torch", "tensorflow")
 
 
 def import_keras() -> Any:
-    """Import Keras, or say which backend is missing and which are there."""
+    """Import Keras. Raise ImportError with the missing backend and the installed ones."""
     try:
         return framework("keras", "to_keras")
     except ModuleNotFoundError as error:
@@ -133,7 +133,7 @@ def _adapter_class() -> type[Any]:
     if not _arguments_are_seen():
         warnings.warn(
             f"Keras {keras.__version__} keeps the arguments of fit elsewhere than headrace looks: class_weight, y and "
-            "sample_weight given to fit beside to_keras() are ignored without a word",
+            "sample_weight given to fit beside to_keras() are silently ignored",
             stacklevel=3,
         )
 
@@ -184,7 +184,7 @@ def _version(keras: Any) -> tuple[int, ...]:
 def without_read_ahead(tf: Any) -> Any:
     """Return options with which tf.data asks for a batch only when the model does: so the state counts what it got.
 
-    tf.data would add a prefetch of its own at the end. headrace reads ahead instead, and knows what was given out.
+    tf.data would add a prefetch of its own at the end. headrace reads ahead instead, and knows what was delivered.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -309,7 +309,7 @@ class Passes:
         return self._feed.stats()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position behind the last batch that the model was given.
+        """Return the position after the last batch that the model was given.
 
         Raises:
             StateError: if Keras reads batches ahead of the model: under a `tf.distribute` strategy, and within an
@@ -350,7 +350,7 @@ def refuse_what_keras_ignores(frame: FrameType | None, *, infinite: bool) -> Non
         raise ValueError("Keras does not hand class_weight on to batches: give it to ds.to_keras(class_weight=...)")
     for name, form in (("y", "(x, y)"), ("sample_weight", "(x, y, sample_weight)")):
         if asked.get(name) is not None:
-            raise ValueError(f"Keras does not hand {name} on to batches: have the dataset's elements be {form}")
+            raise ValueError(f"Keras does not hand {name} on to batches: make the dataset's elements {form}")
     if infinite and asked and asked.get("steps_per_epoch") is None:
         raise ValueError(
             "an epoch of this infinite dataset would never end: give steps_per_epoch to fit, steps to evaluate and "

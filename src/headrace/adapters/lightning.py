@@ -91,7 +91,7 @@ class Fetched(Iterator[Any]):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the fetcher has handed on nothing yet."""
+        """Whether the fetcher has delivered no batch yet."""
         return not self._ended and self.given == len(self._fetcher.batches)
 
 
@@ -162,7 +162,7 @@ class _WarnOfOtherVersion:
     """A version of Lightning whose loops look otherwise is warned of: a resume may then begin an epoch anew."""
 
     def __enter__(self) -> None:
-        """Nothing is to be prepared."""
+        """Do nothing: a feed needs no preparation."""
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
         if not isinstance(error, AttributeError):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def why_slow(self: Feed, seconds: float = 10.0, step: Callable[[Any], Any] | None = None) -> Verdict:
-    """Run the pipeline and the copies to the device for a while, and say what limits them; see `Dataset.why_slow`.
+    """Run the pipeline and the copies to the device for a while, and report what limits them; see `Dataset.why_slow`.
 
     Args:
         seconds: How long to run the pipeline; half of it more to time steps without it.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.adapters.device_meter import DeviceMeter
+from headrace.adapters.feed import PlainTarget
 from headrace.adapters.tensors import Casts, nested_tensor, own_tensor
 from headrace.columns import Column, values
 from headrace.columns.block import Block
@@ -25,20 +26,19 @@ class Queued(NamedTuple):
     ready: Any
 
 
-class DeviceTensors:
+class DeviceTensors(PlainTarget):
     """Tensors of rows on a device, without a copy; what is still on the CPU follows on the same stream.
 
     The stream that is current when an element is taken waits for it, the program does not.
     """
 
     name = "to_torch"
-    copies = False
 
     def __init__(self, device: str, casts: Casts, prefetch: int | None) -> None:
         self._machine = machine_of(device)
         self._casts = casts
         self._meter: DeviceMeter | None = None
-        self.ahead: int = (2 if self._machine.on_gpu else 0) if prefetch is None else prefetch
+        super().__init__((2 if self._machine.on_gpu else 0) if prefetch is None else prefetch)
 
     def meter(self) -> Meter:
         """Return the meter of the device's stream; on the CPU waiting shows in the time of the calls."""
@@ -50,9 +50,6 @@ class DeviceTensors:
     def check(self, structure: Structure) -> None:
         """Refuse elements that do not have the components that dtypes name."""
         self._casts.of(structure)
-
-    def close(self) -> None:
-        """There are no buffers."""
 
     def convert(self, block: Block) -> Block:
         """Return columns of tensors; on a GPU, of elements that are queued."""

@@ -58,7 +58,7 @@ BATCHES_OF_THE_FEED = (
 
 
 def check_loader(*, shared: bool, prepared: bool) -> AccelerateLoader | None:
-    """Look who begins a pass over a feed; return the DataLoader if it is one of Accelerate.
+    """Inspect the callers that begin a pass over a feed; return the DataLoader if it is one of Accelerate.
 
     Args:
         shared: whether the feed reads the share of one process of several.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.adapters.feed import PlainTarget
 from headrace.columns import Column, values
 from headrace.columns.block import Block
 from headrace.core.extended import bits, is_extended
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.execute.stages.starvation import Meter
 from headrace.plan.structure import Structure
 
 
@@ -101,28 +101,16 @@ def nested_tensor(rows: Any, offsets: Any) -> Any:
     return torch.nested.nested_tensor_from_jagged(rows, offsets)
 
 
-class Tensors:
+class Tensors(PlainTarget):
     """Tensors on the CPU, or on a device that copies as it likes."""
 
     name = "to_torch"
-    copies = False
 
     def __init__(self, casts: Casts, device: Any, *, pin: bool, ahead: int) -> None:
+        super().__init__(ahead)
         self._casts = casts
         self._device = device
         self._pin = pin
-        self.ahead = ahead
-
-    def meter(self) -> Meter:
-        """Waiting shows in the time of the calls."""
-        return Meter(watch=True)
-
-    def deliver(self, element: Any) -> Any:
-        """Nothing is left to do."""
-        return element
-
-    def close(self) -> None:
-        """There are no buffers."""
 
     def check(self, structure: Structure) -> None:
         """Refuse elements that do not have the components that dtypes name."""

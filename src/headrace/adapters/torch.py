@@ -116,7 +116,7 @@ def to_torch(
 
 
 def check_devices(torch: Any, devices: Sequence[Any]) -> None:
-    """Raise ValueError where a device is not on this machine, or this PyTorch cannot use it."""
+    """Raise ValueError if a device is not on this machine, or this PyTorch cannot use it."""
     for device in devices:
         if device.type == "cuda" and not torch.cuda.is_available():
             built = torch.version.cuda is not None
@@ -244,8 +244,8 @@ def _feed_class() -> type[Any]:
         def make_target(self) -> Target:
             if get_worker_info() is not None and self._options.on_gpu:
                 raise RuntimeError(
-                    "a worker of a DataLoader cannot give out CUDA tensors: iterate over to_torch(device=…) itself, or "
-                    "leave the device out and have the DataLoader pin_memory"
+                    "a worker of a DataLoader cannot return CUDA tensors: iterate over to_torch(device=…) itself, or "
+                    "leave the device out and give the DataLoader pin_memory=True"
                 )
             self._locked = self._locked or self._options.locks()
             return self._options.target(self._locked)

@@ -39,7 +39,7 @@ class ArffAttribute:
 
 @dataclass(frozen=True)
 class ArffTable:
-    """The columns of a file, each with one text a row; None where a value is missing."""
+    """Return the columns of a file, each with one text a row; None stands for a missing value."""
 
     attributes: list[ArffAttribute]
     columns: list[list[str | None]]

@@ -12,7 +12,7 @@ from headrace.tfds.feature import FeatureConnector, FeaturesDict, Image, Sequenc
 
 
 def croissant_page(builder: ReadOnlyBuilder) -> dict[str, Any]:
-    """Return what Croissant says of a dataset: its files, and the fields of its rows."""
+    """Return the description of a dataset in Croissant: its files, and the fields of its rows."""
     info = builder.info
     format_name = f"application/x-{info.file_format}"
     shards = {"@id": "shards", "name": "shards", "encodingFormat": format_name}

@@ -103,7 +103,7 @@ def _path_of(url: str) -> str:
 
 
 def _known_files(splits: Mapping[str, list[str]], tree: str, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what the hub says of each file by its path: size and checksum. Each folder is listed by itself."""
+    """Return the hub's size and checksum of each file by its path. Each folder is listed by itself."""
     homes = {_path_of(url).rpartition("/")[0] for urls in splits.values() for url in urls}
     found: dict[str, dict[str, Any]] = {}
     for home in sorted(filter(None, homes)):

@@ -73,7 +73,7 @@ def sizes_text(dataset: PublicDataset) -> str:
 def prepare(
     dataset: PublicDataset, data_dir: Any = None, *, options: Options | None = None, **how: Any
 ) -> ReadOnlyBuilder:
-    """Have a public dataset in a folder of this machine; another process that prepares it is waited for.
+    """Prepare a public dataset in a local folder; if another process prepares it, wait for that.
 
     Args:
         dataset: which one.

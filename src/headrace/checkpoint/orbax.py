@@ -24,7 +24,7 @@ FILE = "headrace.json"
 
 
 class FeedHandler(ocp.CheckpointHandler):  # type: ignore[misc]
-    """Writes the position of a feed, and has a feed go on there.
+    """Write the position of a feed, and continue a feed there.
 
     The first process writes it. With several JAX processes in step it is valid for each of them, and for any number.
     """
@@ -35,7 +35,7 @@ class FeedHandler(ocp.CheckpointHandler):  # type: ignore[misc]
             (Path(directory) / FILE).write_text(json.dumps(args.item.state_dict()))
 
     def restore(self, directory: Any, args: FeedRestore) -> Any:
-        """Have `args.item` go on at the position of the checkpoint, and return it."""
+        """Continue `args.item` at the position of the checkpoint, and return it."""
         path = Path(directory) / FILE
         if not path.exists():
             raise StateError(f"{directory} holds no position of a feed: save one with FeedSave(feed)")

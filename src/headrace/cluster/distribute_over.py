@@ -95,11 +95,11 @@ def _check_plan(plan: Node) -> None:
         if node.outlives:
             raise ValueError(
                 f"distribute_over: what {node.operation} ({node.site}) keeps beyond a pass would be kept, and lost, on "
-                f"each worker: have {node.operation} after it"
+                f"each worker: put {node.operation} after it"
             )
         if share_of_process(node) is not None:
             raise ValueError(
-                f"distribute_over: {node.operation} ({node.site}) takes the share of one trainer; have it after "
+                f"distribute_over: {node.operation} ({node.site}) takes the share of one trainer; put it after "
                 "distribute_over, so that all of them share one order"
             )
 

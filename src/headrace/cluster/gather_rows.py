@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GatherRows(ClusterWork):
-    """Let learners see rows. They and their function are new for each range, hence bytes."""
+    """Let learners see rows. They are unpickled for each range, so that every range begins with fresh ones."""
 
     packed: bytes
 

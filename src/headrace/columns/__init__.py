@@ -37,6 +37,7 @@ __all__ = [
     "column_of",
     "copy_in_order",
     "group_rows",
+    "in_own_kinds",
     "in_plain_kinds",
     "join",
     "join_all",
@@ -48,6 +49,7 @@ __all__ = [
     "register_kind",
     "take",
     "text_column",
+    "unstack",
     "values",
 ]  # fmt: skip
 
@@ -173,3 +175,22 @@ def in_plain_kinds(column: Column) -> Column:
 
 
 PLAIN = {"dense", "ragged", "text", "objects"}
+
+
+def in_own_kinds(column: Column) -> Column:
+    """Return the column as one of headrace's own kinds; a column of another package's kind is converted."""
+    if type(column) is np.ndarray or kind_of(column).name in OWN:
+        return column
+    rows = list(values(column))
+    return column_of(rows) if rows else rows
+
+
+OWN = {*PLAIN, "stacked", "ragged text", "varied", "device"}
+
+
+def unstack(column: Column) -> tuple[Column, Indices] | None:
+    """Return the rows of all rows, and how many each has; None if one of them has no axis to split."""
+    made = kind_of(column).unstack(column)
+    if made is None and (own := in_own_kinds(column)) is not column:
+        return kind_of(own).unstack(own)
+    return made

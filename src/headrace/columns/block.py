@@ -126,7 +126,7 @@ class Block:
         """Return the elements, one by one; the exception of one that cannot be assembled, and then the next."""
         try:
             return self.structure.rows([values(c) for c in self.columns], self.rows)
-        except Exception:  # the fault of some row: the others can be made, one by one
+        except Exception:  # some row failed: the others can be made one by one
             return rows_one_by_one(self, values)
 
     def consumer_elements(self) -> tuple[Iterator[Any], bool]:
@@ -231,7 +231,7 @@ def _is_dataset(value: Any) -> bool:
 
 
 def _datasets(value: list[Any]) -> NDArray[Any]:
-    """Datasets in an array, which NumPy would read out."""
+    """Return Datasets in an array of objects; np.array would iterate over them."""
     if not all(map(_is_dataset, value)):
         raise TypeError("a list that mixes Datasets and other values is no array: put them into a tuple")
     first = value[0]._node.spec

@@ -219,7 +219,7 @@ MIN_LAYOUT_CHECK_BYTES = 1 << 12
 
 
 def pooled(shape: int | tuple[int, ...], dtype: Any) -> Dense:
-    """Return a new array in memory that is there already, if there is some: new pages cost more than a copy."""
+    """Return a new array, in pooled memory if there is some: new pages cost more than a copy."""
     before = _native.use_pool()
     try:
         return np.empty(shape, dtype)

@@ -122,11 +122,11 @@ def _derived(of: type) -> Kind:
         if found is not None:
             _by_class[of] = found
             return found
-    raise TypeError(f"{of.__name__} is no column: headrace.columns.register_kind says how one would be")
+    raise TypeError(f"{of.__name__} is not a column: register its kind with headrace.columns.register_kind")
 
 
 def kind_named(name: str) -> Kind:
-    """Return the kind that is called so in a file."""
+    """Return the kind that has this name in files."""
     try:
         return _by_name[name]
     except KeyError:

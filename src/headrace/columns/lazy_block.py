@@ -58,7 +58,7 @@ class LazyBlock(Block):
 
     @abstractmethod
     def _part(self, start: int, stop: int) -> Block:
-        """Return some of the rows, not made yet either."""
+        """Return some of the rows, lazily."""
 
     def pointed(self) -> RecordRefs | None:
         """Return references to its rows, if they are records that are not materialized yet."""
@@ -80,7 +80,7 @@ class LazyBlock(Block):
             self.make()
 
     def cut(self, start: int, stop: int) -> Block:
-        """Like that of other blocks."""
+        """Return the elements, as other blocks do."""
         if self._columns is not None:
             return super().cut(start, stop)
         part = self._part(start, stop)
@@ -89,7 +89,7 @@ class LazyBlock(Block):
 
 
 def held_bytes(item: Item) -> int:
-    """Return how much memory an item takes as it is."""
+    """Return how much memory an item takes now, without materializing it."""
     return REFERENCE_BYTES * item.rows if _is_pointed_at(item) else item.nbytes
 
 

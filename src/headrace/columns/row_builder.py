@@ -1,4 +1,4 @@
-"""A fast path for values that match the signature exactly, or are like the one before, as most are."""
+"""A fast path for values that match the signature exactly, or have the types and shapes of the previous one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ExactValues:
 
     @staticmethod
     def like(structure: Structure, leaves: list[Any]) -> ExactValues | None:
-        """Expect elements like one of this structure and with these components; None if these are no plain numbers."""
+        """Return a builder for elements like this one; None unless its components are arrays and NumPy scalars."""
         plain = all(isinstance(leaf, np.ndarray | np.generic) for leaf in leaves)
         return _exact(structure, [(leaf.dtype, leaf.shape) for leaf in leaves]) if plain else None
 
@@ -59,7 +59,7 @@ class ExactValues:
             return value if type(value) is tuple and len(value) == len(self.wanted) else ()
         if type(value) is not dict or len(value) != len(self._keys):
             return ()
-        return map(value.get, self._keys)  # None is no number
+        return map(value.get, self._keys)  # None is not a number
 
     def leaves(self, value: Any) -> list[Any] | None:
         """Return the components, arrays copied; None if one does not match exactly."""

@@ -42,7 +42,7 @@ class Varied:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the values."""
+        """The dtype of the values."""
         return self.data.dtype
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Import optional frameworks, or say which extra installs them."""
+"""Import optional frameworks; an error names the extra that installs them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def framework(name: str, wanted_by: str) -> Any:
-    """Import a framework, or say which extra brings it."""
+    """Import a framework. Raise ImportError with the extra that installs it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

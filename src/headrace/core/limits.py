@@ -1,4 +1,4 @@
 """Bounds that hold for records of any format."""
 
 MAX_RECORD_BYTES = 256 << 20
-"""A record that must be copied or decompressed has no more bytes, unless `hr.Options(max_record_bytes=…)` says more."""
+"""The most bytes of a record that must be copied or decompressed, unless `hr.Options(max_record_bytes=…)` is set."""

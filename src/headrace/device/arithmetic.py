@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.device.forms import UnsupportedError, parameters
 from headrace.trace.values import Call, Value, map_arguments
+
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
 
 Tensors = dict[int, Any]
 """By slot, the values on the device."""
@@ -50,7 +53,7 @@ MOVES = frozenset({
 REMEDY = "compute it in a map without device= before this one"
 
 
-def torch_dtype(machine: Any, dtype: np.dtype[Any]) -> Any:
+def torch_dtype(machine: Machine, dtype: np.dtype[Any]) -> Any:
     """Return PyTorch's name of a dtype."""
     made = getattr(machine.torch, "bool" if dtype == np.bool_ else dtype.name, None)
     if made is None:
@@ -58,7 +61,7 @@ def torch_dtype(machine: Any, dtype: np.dtype[Any]) -> Any:
     return made
 
 
-def cast(machine: Any, tensor: Any, dtype: np.dtype[Any]) -> Any:
+def cast(machine: Machine, tensor: Any, dtype: np.dtype[Any]) -> Any:
     """Return the tensor in this dtype; floats become small integers as on the CPU, by way of 32 bits."""
     wanted = torch_dtype(machine, dtype)
     if tensor.dtype == wanted:
@@ -115,7 +118,7 @@ def rank(item: Any) -> int:
     return int(np.ndim(item.sample if isinstance(item, Value) else item))
 
 
-def aligned(machine: Any, values: Tensors, item: Any, axes: int) -> Any:
+def aligned(machine: Machine, values: Tensors, item: Any, axes: int) -> Any:
     """Return an operand for broadcasting against rows with `axes` axes."""
     if not isinstance(item, Value):
         return machine.put(np.asarray(item)) if isinstance(item, np.ndarray) else item
@@ -149,13 +152,13 @@ def _elementwise(call: Call, name: str) -> Kernel:
     unary = name in UNARY
     guarded = name in ZERO_DIVISION and dtypes[1].kind in "iu"
 
-    def operand(machine: Any, values: Tensors, item: Any, dtype: np.dtype[Any]) -> Any:
+    def operand(machine: Machine, values: Tensors, item: Any, dtype: np.dtype[Any]) -> Any:
         found = aligned(machine, values, item, axes)
         if not isinstance(found, machine.torch.Tensor):
             return machine.torch.tensor(np.asarray(found, dtype).item(), dtype=torch_dtype(machine, dtype))
         return cast(machine, found, dtype)
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:  # noqa: ARG001
+    def kernel(machine: Machine, values: Tensors, _n: int) -> Any:
         torch = machine.torch
         first = operand(machine, values, args[0], dtypes[0])
         if unary:
@@ -179,21 +182,21 @@ def _cast_kernel(call: Call) -> Kernel:
     if not isinstance(source, Value) or np.shape(source.sample) != np.shape(call.sample):
         raise UnsupportedError(f"{call.name} of several values: {REMEDY}")
     slot = source.slot
-    return lambda machine, values, n: cast(machine, values[slot], made)  # noqa: ARG005
+    return lambda machine, values, _n: cast(machine, values[slot], made)
 
 
 def _stack_scalars(items: Any, made: np.dtype[Any]) -> Kernel:
     if not all(isinstance(i, Value | int | float) and rank(i) == 0 for i in items):
         raise UnsupportedError(f"an array of nested lists: {REMEDY}")
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
         columns = [_rows_of(machine, values, item, n) for item in items]
         return machine.torch.stack([cast(machine, c, made) for c in columns], 1)
 
     return kernel
 
 
-def _rows_of(machine: Any, values: Tensors, item: Any, n: int) -> Any:
+def _rows_of(machine: Machine, values: Tensors, item: Any, n: int) -> Any:
     """Return an operand with a value for each row."""
     if isinstance(item, Value) and item.batched:
         return values[item.slot]
@@ -258,7 +261,7 @@ def _reduction(call: Call, name: str) -> Kernel:
     ddof = float(static(given.get("correction") or given.get("ddof") or 0, "ddof"))
     dims, slot = _axes(axis, axes), source.slot
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
         torch, x = machine.torch, values[slot]
         if name in ("argmax", "argmin"):
             flat = x.reshape(n, -1) if axis is None else x
@@ -318,7 +321,7 @@ def gathering(slot: int, moved: np.ndarray[Any, Any], numbers: np.ndarray[Any, A
     in_order = moved.size == numbers.size and np.array_equal(moved.ravel(), numbers.ravel())
     axes = _permutation(moved, numbers)
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
         x = values[slot]
         if in_order:
             return x.reshape(n, *shape)
@@ -348,7 +351,7 @@ def _where(call: Call) -> Kernel:
     items = [given["condition"], given["x"], given["y"]]
     axes, made = max(map(rank, items)), call.sample.dtype
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:  # noqa: ARG001
+    def kernel(machine: Machine, values: Tensors, _n: int) -> Any:
         torch = machine.torch
         found = [aligned(machine, values, item, axes) for item in items]
         tensors = [x if isinstance(x, torch.Tensor) else machine.put(np.asarray(x)) for x in found]
@@ -364,11 +367,11 @@ def _clip(call: Call) -> Kernel:
     high = given["max"] if given["a_max"] is None else given["a_max"]
     made, axes = call.sample.dtype, rank(call.sample)
 
-    def bound(machine: Any, values: Tensors, item: Any) -> Any:
+    def bound(machine: Machine, values: Tensors, item: Any) -> Any:
         found = aligned(machine, values, item, axes)
         return cast(machine, found if isinstance(found, machine.torch.Tensor) else machine.put(np.asarray(found)), made)
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:  # noqa: ARG001
+    def kernel(machine: Machine, values: Tensors, _n: int) -> Any:
         x = cast(machine, aligned(machine, values, source, axes), made)
         if low is not None:
             x = machine.torch.maximum(x, bound(machine, values, low))
@@ -385,7 +388,7 @@ def _join(call: Call, name: str) -> Kernel:
     made, axes = call.sample.dtype, rank(call.sample)
     dim = axis % axes + 1
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
         parts = [cast(machine, _rows_of(machine, values, item, n), made) for item in items]
         return machine.torch.cat(parts, dim) if name == "concatenate" else machine.torch.stack(parts, dim)
 
@@ -402,7 +405,7 @@ def _matmul(call: Call) -> Kernel:
         raise UnsupportedError(f"{call.name} with anything but a matrix that all rows share: {REMEDY}")
     made = call.sample.dtype
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:  # noqa: ARG001
+    def kernel(machine: Machine, values: Tensors, _n: int) -> Any:
         matrix = values[b.slot] if isinstance(b, Value) else machine.put(np.asarray(b))
         return cast(machine, values[a.slot], made) @ cast(machine, matrix, made)
 
@@ -425,7 +428,7 @@ def _getitem(call: Call) -> Kernel:
         return gathering(source.slot, np.asarray(numbers[known]), numbers)
     whole = (slice(None), *(int(p) if isinstance(p, np.integer) else p for p in parts))
     slot = source.slot
-    return lambda machine, values, n: values[slot][whole]  # noqa: ARG005
+    return lambda _machine, values, _n: values[slot][whole]
 
 
 def _lookup(table: Value, index: Any) -> Kernel:
@@ -433,10 +436,10 @@ def _lookup(table: Value, index: Any) -> Kernel:
     if not isinstance(index, Value) or not index.batched or index.sample.dtype.kind not in "iu":
         raise UnsupportedError(f"an index that is not one array of integers: {REMEDY}")
     size = len(table.sample)
-    return lambda machine, values, n: _looked_up(machine, values[table.slot], values[index.slot], size)  # noqa: ARG005
+    return lambda machine, values, _n: _looked_up(machine, values[table.slot], values[index.slot], size)
 
 
-def _looked_up(machine: Any, table: Any, index: Any, size: int) -> Any:
+def _looked_up(machine: Machine, table: Any, index: Any, size: int) -> Any:
     index = index.to(machine.torch.int64)
     if index.numel() and not bool(((index >= -size) & (index < size)).all()):  # a GPU would stop for good
         raise IndexError(f"index is out of bounds for axis 0 with size {size}")
@@ -463,7 +466,7 @@ def _setitem(call: Call) -> Kernel:
     places = np.asarray(numbers[known])
     made, axes = call.sample.dtype, places.ndim
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
         flat = values[target.slot].reshape(n, -1).clone()
         given = aligned(machine, values, value, axes)
         given = given if isinstance(given, machine.torch.Tensor) else machine.put(np.asarray(given))
@@ -489,7 +492,7 @@ def _pad(call: Call, source: Value, settings: Any) -> Kernel:
     filled = np.pad(np.zeros(source.sample.shape, call.sample.dtype), *args, **named)
     slot = source.slot
 
-    def kernel(machine: Any, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
         flat = values[slot].reshape(n, -1)
         made = flat[:, machine.put(np.maximum(moved.ravel() - 1, 0))].reshape(n, *moved.shape)
         return machine.torch.where(machine.put(moved > 0), made, machine.put(filled))

@@ -116,7 +116,7 @@ class _Stays:
     column: Column
 
 
-def _move(machine: Machine, column: Any) -> tuple[Any, int]:
+def _move(machine: Machine, column: Column) -> tuple[Any, int]:
     """Return a column of the CPU, or one that is there already, as a value on the device, and how many bytes moved."""
     if isinstance(column, DeviceColumn):
         return column.tensor, 0
@@ -173,7 +173,7 @@ def make_program(
     made = record(fns, spec, draws=draws, sizes=sizes)
     if isinstance(made, str):
         raise DeviceError(
-            f"{function_name(fns)} cannot run on a device: it {made}. Have a map without device= do that part before, "
+            f"{function_name(fns)} cannot run on a device: it {made}. Do that part in a map without device= before, "
             "write it with NumPy's or hr.image's functions (np.where in place of an if), or leave out device="
         )
     path, graph = made

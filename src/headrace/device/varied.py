@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from headrace.device.arithmetic import BINARY, cast
 from headrace.device.columns import numpy_dtype_of
 from headrace.device.forms import device_form, parameters
 from headrace.device.pixels import Pixels
+
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
 
 
 def _on_values(value: Any, change: Any) -> Any:
@@ -21,7 +24,7 @@ def _on_values(value: Any, change: Any) -> Any:
 def _with_number(name: str) -> None:
     ufunc: np.ufunc = getattr(np, name)
 
-    def run(machine: Any, x: Any, y: Any) -> Any:
+    def run(machine: Machine, x: Any, y: Any) -> Any:
         first = isinstance(x, Pixels | machine.torch.Tensor)
         value, number = (x, y) if first else (y, x)
 
@@ -44,5 +47,5 @@ for _name in ("add", "subtract", "multiply", "true_divide"):
 
 
 @device_form("astype", parameters("x", "dtype"))
-def _astype(machine: Any, x: Any, dtype: Any) -> Any:
+def _astype(machine: Machine, x: Any, dtype: Any) -> Any:
     return _on_values(x, lambda tensor: cast(machine, tensor, np.dtype(dtype)))

@@ -52,7 +52,7 @@ def mixtures_of(plan: Node) -> list[MixPlace]:
 
 
 def mixtures_as_json(plan: Node) -> list[dict[str, Any]]:
-    """What a state says of the mixtures of a plan."""
+    """The part of a state that describes the mixtures of a plan."""
     return [
         {
             "line": place.number,
@@ -111,7 +111,7 @@ def adopted(state: Any, plan: Node) -> tuple[Any, Node, list[int]]:
     except StateError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise StateError(f"the state is damaged: it says nothing sensible of a mixture: {error!r}") from None
+        raise StateError(f"the state is damaged: its counts of a mixture cannot be read: {error!r}") from None
     history = replace(history, parked=tuple(sorted(parked.items())))
     return moved, with_histories(plan, lambda *_: history), [0]
 

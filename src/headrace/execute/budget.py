@@ -86,7 +86,7 @@ class MemoryBudget:
         self._lock = threading.Lock()
         self._waiting: dict[int, Callable[[], None]] = {}
         self.refusals: int = 0
-        """How often a stage asked for bytes that did not fit, and had to wait."""
+        """How often a stage requested bytes that did not fit, and had to wait."""
 
     @cached_property
     def limit(self) -> int:

@@ -78,7 +78,7 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
     try:
         changed = _describe_changes(saved["digests"], plan, same_python=saved["python"] == PYTHON)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StateError(f"the state says nothing sensible of its functions: {error!r}") from None
+        raise StateError(f"the state is damaged: its digests of functions cannot be read: {error!r}") from None
     if changed:
         text = "the state was taken with " + "; with ".join(changed)
         if policy == "raise":

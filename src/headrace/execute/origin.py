@@ -99,7 +99,7 @@ class Origin:
             if isinstance(row, Failure):
                 raise row.error.__cause__ or row.error
             if not isinstance(row, Block):
-                raise HeadraceError("the element is not there any more: its source has changed")
+                raise HeadraceError("the element does not exist any more: its source has changed")
             return call(row)
         finally:
             run.close()
@@ -111,7 +111,7 @@ class Origin:
 
 
 def attach_origin(error: ElementError, origin: Origin, node: Node) -> None:
-    """Have the error of a user's function know how to find its record, and how to call the function again."""
+    """Attach to the error of a user's function how to find its record, and how to call the function again."""
     error.find_origin = origin.find
     if provides(node, CallsOnRow):
         error.run_again = partial(origin.replay, node.call_on_row)

@@ -27,7 +27,7 @@ from headrace.plan.prepared import Prepared
 DEFAULTS = Options()
 SCAN = ScanPolicy()
 TRIM_BYTES = 8 << 20
-"""A pass that moved more bytes than this has the allocator return memory when it ends."""
+"""After a pass that moved more bytes than this, the allocator returns memory to the system."""
 REAP_SECONDS = 1.0
 """How long the garbage collector waits for the threads of an unreferenced pass. They end by themselves in any case."""
 
@@ -104,7 +104,7 @@ class Pass:
         return Context(self, prepared, self.stage, self._roots, path, level, with_ids, any_order, objects=objects)
 
     def time_calls(self) -> None:
-        """Have every stage keep how long its calls take; before the pass is opened."""
+        """Record how long the calls of every stage take. Call this before the pass is opened."""
         self.stage.latencies = Latencies()
 
     def open(self, context: Context, marks: Marks = START, *, flush: bool = True) -> None:

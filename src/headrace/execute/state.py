@@ -147,7 +147,7 @@ def packed(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def opened(state: Any) -> Any:
-    """What `packed` packed; other states as they are."""
+    """Return the state that `packed` packed; any other state unchanged."""
     if isinstance(state, dict) and isinstance(text := state.get("headrace"), str):
         try:
             return json.loads(text)
@@ -208,7 +208,7 @@ def check_form(state: Any) -> None:
         raise StateError("the state is damaged: its checksum does not match")
     wrong = next((name for name, fits in _FORM.items() if not fits(state.get(name))), None)
     if wrong is not None:
-        raise StateError(f"the state is none of headrace's: its {wrong} is {str(state.get(wrong))[:80]!r}")
+        raise StateError(f"the state is not one of headrace's: its {wrong} is {str(state.get(wrong))[:80]!r}")
 
 
 def check_agrees(state: dict[str, Any], here: list[str]) -> None:

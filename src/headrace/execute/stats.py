@@ -110,7 +110,7 @@ class Stage:
         with self._lock:
             stage = self.inputs.get(key)
             if stage is None:
-                # Others come and go, and have nothing to tune.
+                # The others may be absent in the next pass, and have nothing to tune.
                 tuned = node.ahead is Ahead.READY or not node.transparent
                 path = f"{self.path}/{slot or ''}{node.operation}" if tuned else self.path
                 branch = f"{self.branch}{slot}/" if slot else self.branch
@@ -252,7 +252,7 @@ class Stage:
     def _common_remedy(self) -> str:
         """Return a remedy for any stage. Suggest a cache only if it would not repeat random draws in every epoch."""
         cache = "" if self._draws() else "put .cache() after it if its rows stay the same, "
-        return f"{cache}have it do less, or read on more machines"
+        return f"{cache}let it do less, or read on more machines"
 
     def _draws(self) -> bool:
         return self.random or any(stage._draws() for stage in list(self.inputs.values()))

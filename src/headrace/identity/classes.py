@@ -104,7 +104,7 @@ def is_library_class(kind: type) -> bool:
 
 
 def is_service(kind: type) -> bool:
-    """Return whether objects of a class are there to do something, so that what they hold says nothing of what comes
+    """Return whether objects of a class act (log, lock, send), so that their contents do not determine what comes
     out.
     """
     package = kind.__module__.partition(".")[0]

@@ -235,7 +235,7 @@ class Looker:
 
 
 def _called_by(fn: Any) -> list[str]:
-    """Return the names by which something that can be called is known, as far as it has any."""
+    """Return the names of a callable, as far as it has any."""
     owner = getattr(fn, "__objclass__", None)
     names = [getattr(fn, "__module__", None), owner and name_of(owner), getattr(fn, "__qualname__", None)]
     return [name if isinstance(name, str) else "" for name in names]

@@ -117,7 +117,7 @@ def _arrow(value: Any, look: DigestOf, budget: Budget) -> Digest:
     if isinstance(value, pa.Table | pa.RecordBatch):
         columns = [_arrow(value.column(i), look, budget) for i in range(value.num_columns)]
         return join_digests(f"table {value.schema.names}", columns)
-    if isinstance(value, pa.ChunkedArray):  # cut as one likes
+    if isinstance(value, pa.ChunkedArray):  # chunks do not change the value
         chunks = value.chunks or [pa.array([], value.type)]
         value = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
     if isinstance(value, pa.Array):

@@ -21,7 +21,7 @@ FLOATS, NEAREST, TRUNCATED = range(3)
 class EncodedJpegs(Deferred):
     """A column of JPEGs that are still encoded, and of each a window: top, left, height, width, mirrored or not."""
 
-    dtype: np.dtype[Any] = np.dtype(np.uint8)
+    dtype: np.dtype[np.uint8] = np.dtype(np.uint8)
 
     def __init__(
         self,

@@ -92,7 +92,7 @@ def fetch_counter(node: Counter, ctx: Context, indices: Indices) -> Block:
 
 
 @opens(Counter)
-def open_counter(node: Counter, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_counter(node: Counter, ctx: Context, _at: At) -> Stream:
     """Return the progression."""
     return NumberedStream(node, lambda start, stop: fetch_counter(node, ctx, np.arange(start, stop)))
 
@@ -118,7 +118,7 @@ class Random(Numbered):
 
 
 @opens(Random)
-def open_random(node: Random, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_random(node: Random, ctx: Context, _at: At) -> Stream:
     """Return the draws in turn."""
 
     def read(start: int, stop: int) -> Block:

@@ -152,7 +152,7 @@ class Memory(Held):
 
 
 @opens(Memory)
-def open_memory(node: Memory, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_memory(node: Memory, ctx: Context, _at: At) -> Stream:
     """Return the rows as views."""
 
     def read(start: int, stop: int) -> Block:

@@ -96,6 +96,6 @@ def fetch_range(node: Range, ctx: Context, indices: Indices) -> Block:
 
 
 @opens(Range)
-def open_range(node: Range, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_range(node: Range, ctx: Context, _at: At) -> Stream:
     """Return the progression."""
     return NumberedStream(node, lambda start, stop: fetch_range(node, ctx, np.arange(start, stop)))

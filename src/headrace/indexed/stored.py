@@ -230,7 +230,7 @@ class Stored(Numbered):
 
 
 @opens(Stored)
-def open_stored(node: Stored, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_stored(node: Stored, ctx: Context, _at: At) -> Stream:
     """Return the rows as views of the files."""
 
     def read(start: int, stop: int) -> Block:

@@ -148,7 +148,7 @@ WRONG = {
 """The messages of the kernel's error codes."""
 
 
-def _finish_column(column: Any, kind: str) -> Column:
+def _finish_column(column: Column, kind: str) -> Column:
     """Return numbers as they are, text in Arrow's layout."""
     import pyarrow as pa
 

@@ -185,7 +185,7 @@ def first_row(columns: Columns) -> Columns:
     return {name: _row(column) for name, column in columns.items()}
 
 
-def _row(column: Any) -> Any:
+def _row(column: Column) -> Any:
     if isinstance(column, Sparse):
         return Sparse(*(_row(part) for part in column))
     value = column[0]

@@ -16,7 +16,7 @@ BUSY_CPU = 0.6
 """From this share of CPU time in the calls of a function on, it computes; below WAITING_CPU it waits."""
 WAITING_CPU = 0.3
 GIL_SHARE = 0.4
-"""From this share of late wake-ups on, threads wait for the GIL."""
+"""If at least this share of wake-ups is late, threads are taken to wait for the GIL."""
 GIL_CPU_SHARE = 1 / 3
 """From this share of the CPU time of the process on, it is the functions on several threads that hold the GIL."""
 EXPLAINED_SHARE = 0.2

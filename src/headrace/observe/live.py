@@ -1,4 +1,4 @@
-"""The iterators of this process, and what they say of themselves in one value."""
+"""The iterators of this process, and their statistics as one value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def register(it: Iterator) -> None:
-    """Have an iterator be seen by exports, as long as it is referenced."""
+    """Show an iterator in exports for as long as it is referenced."""
     with _lock:
         _live.add(it)
 

@@ -93,7 +93,7 @@ def ask_process(pid: int) -> list[dict[str, Any]]:
     """The passes of a process that has called `serve_top`."""
     path = socket_path(pid)
     if not path.exists():
-        raise HeadraceError(f"process {pid} shows nothing: have it call hr.observe.serve_top()")
+        raise HeadraceError(f"process {pid} shows nothing: it must call hr.observe.serve_top()")
     parts = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(TIMEOUT_SECONDS)

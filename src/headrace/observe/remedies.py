@@ -88,7 +88,7 @@ def _cache(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
     return [Remedy(said, top.site, model.gain_of_cache())]
 
 
-def _for_waiting(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+def _for_waiting(_m: Measurement, top: Limit, model: Model) -> list[Remedy]:
     f = top.function
     assert f is not None
     overlapped = f.wall_seconds / max(WAITING_CALLS, f.threads)
@@ -101,7 +101,7 @@ def _for_waiting(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # n
     ]
 
 
-def _for_slow_records(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+def _for_slow_records(_m: Measurement, top: Limit, model: Model) -> list[Remedy]:
     f = top.function
     assert f is not None
     usual = top.seconds * (1.0 - f.slow_share)
@@ -159,7 +159,7 @@ def _for_few_files(m: Measurement, top: Limit, model: Model) -> list[Remedy]:
     ]
 
 
-def _for_fill(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+def _for_fill(m: Measurement, _top: Limit, _model: Model) -> list[Remedy]:
     whole = m.first_seconds + m.seconds
     return [
         Remedy(
@@ -170,16 +170,16 @@ def _for_fill(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa
     ]
 
 
-def _for_memory(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+def _for_memory(_m: Measurement, top: Limit, model: Model) -> list[Remedy]:
     return [Remedy("a larger Options(ram_budget=…), or smaller batches", None, model.gain(top.seconds))]
 
 
-def _for_no_processor(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+def _for_no_processor(m: Measurement, _top: Limit, _model: Model) -> list[Remedy]:
     left = max(m.free_seconds, m.seconds - m.delay_seconds)
     return [Remedy("fewer other processes on this machine, or more cores", None, max(1.0, m.seconds / left))]
 
 
-def _for_transfer(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001  # noqa: ARG001
+def _for_transfer(_m: Measurement, _top: Limit, model: Model) -> list[Remedy]:
     return [
         Remedy(
             'to_torch(device="cuda") copies from page-locked memory while the device computes', None, model.gain(0.0)
@@ -187,12 +187,12 @@ def _for_transfer(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # 
     ]
 
 
-def _for_consumer(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
+def _for_consumer(m: Measurement, _top: Limit, _model: Model) -> list[Remedy]:
     return [Remedy("data are not the limit: a faster step is what helps", None, 1.0 / (1.0 - min(m.lost_share, 0.9)))]
 
 
-def _for_stage(m: Measurement, top: Limit, model: Model) -> list[Remedy]:  # noqa: ARG001
-    said = top.stage.remedy if top.stage is not None else "have it do less"
+def _for_stage(_m: Measurement, top: Limit, model: Model) -> list[Remedy]:
+    said = top.stage.remedy if top.stage is not None else "let it do less"
     gain = model.gain(top.seconds / 2)
     made = [Remedy(said, top.site, gain), Remedy("distribute_over(cluster): read on more machines", None, gain)]
     if top.stage is not None and top.stage.device is not None:

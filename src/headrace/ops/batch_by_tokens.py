@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.columns import Column, Indices, values
+from headrace.columns import Column, Indices, in_own_kinds, values
 from headrace.columns.block import Block, Failure, Item, pick_rows, structures_differ
 from headrace.core.keys import mix_key
 from headrace.errors import ElementError
@@ -213,9 +213,10 @@ class BatchByTokens(Node):
             return assemble_ragged(self.input, block, size)
         structure, ids = block.structure, block.ids
         columns: list[Column] = []
-        fillers = self.padding.fillers(structure, [column_dtype(c) for c in block.columns])
+        known = [in_own_kinds(column) for column in block.columns]
+        fillers = self.padding.fillers(structure, [column_dtype(c) for c in known])
         fixed = self.fixed_axes(block)
-        for path, column, filler, fix in zip(structure.paths, block.columns, fillers, fixed, strict=True):
+        for path, column, filler, fix in zip(structure.paths, known, fillers, fixed, strict=True):
             lengths = None if fix or self.limits.multiple == 1 else lengths_of(column)
             target = None
             if lengths is not None:

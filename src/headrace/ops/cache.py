@@ -171,7 +171,7 @@ class FileStore:
         return FileStore, (self.path, self.compression, self.per_plan, self.types)
 
     def rows(self, plan: Node) -> StoredRows:
-        """Return the rows stored so far, by whomever."""
+        """Return the rows stored so far, by this process or another."""
         if self._rows is None:
             maker = Maker(plan)
             path = plan_folder(self.path, maker) if self.per_plan else self.path
@@ -300,7 +300,7 @@ class CacheStream(Stream):
             plan = self._rows.plan(self._node.input)
             self._alone = self._ctx.shared_path().open_plan(plan, mark, with_ids=True)
         behind = self._next - self._alone.ordinal
-        if behind:  # rows that are kept, be it by another pass in the meantime
+        if behind:  # rows that are stored, possibly by another pass in the meantime
             self._alone.skip(behind, replay=True)
         return self._alone
 

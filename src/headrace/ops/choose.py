@@ -94,7 +94,7 @@ def sample_from_datasets(
 
 
 def check_weights(weights: np.ndarray[Any, np.dtype[np.float64]], count: int) -> None:
-    """Refuse weights that are none."""
+    """Raise ValueError unless there is one finite weight of at least 0 for each dataset."""
     if weights.shape != (count,):
         raise ValueError(f"there are {count} datasets, and weights of shape {weights.shape}")
     if (weights < 0).any() or not np.isfinite(weights).all():

@@ -27,14 +27,14 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Divides, Node, rebuild
 from headrace.plan.once import cached_property
-from headrace.plan.spec import Spec
+from headrace.plan.spec import Spec, same_dtype
 from headrace.trace.draws import generator_column
 from headrace.trace.graph import column_spec
 
 DEFAULT_DEVICE_MEMORY_BYTES = 1 << 30
 IMAGE_RANK = 3
 WORKING_COPIES = 8
-"""How often a result may be in memory while it is made: temporaries, indices, and batches that wait."""
+"""How many copies of a result may be in memory while it is made: temporaries, indices, and queued batches."""
 
 
 def checked_device(operation: str, node: Node, device: Any, **unsupported: Any) -> str:
@@ -228,7 +228,7 @@ def _run_together(a: Block, b: Block) -> bool:
     if a.structure != b.structure:
         return False
     pairs = [(column_spec(x), column_spec(y)) for x, y in zip(a.columns, b.columns, strict=True)]
-    return all(x == y or (x.dtype == y.dtype and x.rank == y.rank == IMAGE_RANK) for x, y in pairs)
+    return all(x == y or (same_dtype(x.dtype, y.dtype) and x.rank == y.rank == IMAGE_RANK) for x, y in pairs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -212,7 +212,7 @@ def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> li
 
 
 def _keep_decided(node: Filter, block: Block, results: list[CallOutcome]) -> list[Item]:
-    """Return the rows that stay, by what the predicate said of each."""
+    """Return the rows for which the predicate returned True."""
 
     def good(start: int, stop: int) -> list[Item]:
         rows = block if stop - start == block.rows else block.slice(start, stop)

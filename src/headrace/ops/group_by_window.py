@@ -258,7 +258,7 @@ class GroupStream(Stream):
         found: dict[int, list[int]] = {}
         for i, key in enumerate(self._node.keys(block)):
             if isinstance(key, Exception):
-                log.debug("passed over again: %s", key)  # it was given out as a failure then
+                log.debug("passed over again: %s", key)  # it was returned as a failure then
             elif key in wanted:
                 found.setdefault(key, []).append(i)
         for key, indices in found.items():
@@ -309,7 +309,7 @@ class GroupStream(Stream):
                 return failure
 
     def _read_on(self) -> Item | None:
-        """Read rows into their groups until one is full, which is then given out; returns a failure in the way."""
+        """Read rows into their groups until one is full, and begin to return it; or return a failure met before."""
         block = self._block
         if block is None or self._at >= block.rows:
             started = perf_counter_ns()
@@ -403,7 +403,7 @@ class GroupStream(Stream):
             self._block = None
 
     def _emit(self, key: int, mark: Marked | None = None) -> None:
-        """Give out a group; in marks its rows wait until it is done."""
+        """Begin to return a group; in marks its rows count as buffered until it is done."""
         self._child_place = (*self._place(self._here()), key)
         parts = self._parts.pop(key, [])
         if self._block is not None and key in self._local:

@@ -125,7 +125,7 @@ class TurnTaker(Parent, Protocol):
 
 
 MAX_MERGED_BYTES = 4 << 20
-"""How many bytes of ready rows are merged at a time, wanted or not: rows are cheap, rounds are not."""
+"""How many bytes of ready rows are merged at a time, even if fewer are requested: a round costs more than its rows."""
 ANOTHER_LANE = -1
 NO_LANE = -2
 

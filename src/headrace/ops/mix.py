@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Weights = Mapping[str, float] | Sequence[float]
 OnChange = Literal["refuse", "adopt"]
-"""What becomes of a state of another mixture."""
+"""What to do with a state of another mixture."""
 
 
 def mix(
@@ -195,7 +195,7 @@ class MixChoices(Numbered):
 
     @cached_property
     def history(self) -> MixHistory:
-        """The weights that hold from which row on, with those that were set while running."""
+        """The weights of each segment of rows, with those that were set while running."""
         return self.changed or MixHistory(self.written)
 
     @property
@@ -211,7 +211,7 @@ def fetch_choices(node: MixChoices, ctx: Context, indices: Indices) -> Block:
 
 
 @opens(MixChoices)
-def open_choices(node: MixChoices, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_choices(node: MixChoices, ctx: Context, _at: At) -> Stream:
     """Return the turns."""
     return NumberedStream(node, lambda start, stop: fetch_choices(node, ctx, np.arange(start, stop)))
 
@@ -289,7 +289,7 @@ class Mix(Node):
 
 @fetches(Mix)
 def fetch_mixed(node: Mix, ctx: Context, indices: Indices) -> Block:
-    """Return rows of whichever branches have their turn."""
+    """Return rows of the branches whose turn it is."""
     which, rows = node.choices.find(branch_context(ctx, node.places[-1]).path, indices)
     order = np.argsort(which, kind="stable")
     present, counts = np.unique(which, return_counts=True)

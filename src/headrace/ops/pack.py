@@ -113,7 +113,7 @@ def pack(
 
 @dataclass(frozen=True)
 class PackOptions:
-    """What rows may hold, and what is said of them."""
+    """What packed rows may hold, and which fields of segments they have."""
 
     max_documents: int | None = None
     documents: bool = False
@@ -197,12 +197,12 @@ class Pack(Node):
         return np.array([int(group.separated) for group in self.groups], np.int64)[:, None]
 
     def refusal(self, row: Block) -> str:
-        """Why a row is no document."""
+        """Return why a row is not a document."""
         leaves = [next(values(column)) for column in row.columns]
         return self.refusal_of(row.structure, leaves)
 
     def refusal_of(self, structure: Structure, leaves: list[Any]) -> str:
-        """Why an element with these components is no document."""
+        """Return why an element with these components is not a document."""
         found = ", ".join(str(leaf_spec(leaf)) for leaf in leaves)
         fields = [each for group in self.groups for each in group.fields]
         if structure != self.structure:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import Column, RaggedText, Varied, column_of, kind_of, values
+from headrace.columns import Column, RaggedText, Varied, column_of, in_own_kinds, kind_of, values
 from headrace.columns.block import Block, leaf
 from headrace.columns.text import is_of_bytes
 from headrace.core.ragged import Ragged
@@ -71,7 +71,7 @@ class Padding:
         assert spec.structure is not None
         for path, known, target in zip(spec.structure.paths, spec.leaves, self.targets(spec.structure), strict=True):
             if isinstance(known, DatasetSpec):
-                raise TypeError(f"pad_rows batches of datasets cannot be made: component{path} is a {known}")
+                raise TypeError(f"padded batches of datasets cannot be made: component{path} is a {known}")
             if target is None or known.shape is None:
                 continue
             if len(target) != len(known.shape):
@@ -165,8 +165,9 @@ class PaddedBatch(Batching):
         structure = block.structure
         columns: list[Column] = []
         targets = self.padding.targets(structure)
-        fillers = self.padding.fillers(structure, [column_dtype(c) for c in block.columns])
-        for path, col, target, filler in zip(structure.paths, block.columns, targets, fillers, strict=True):
+        known = [in_own_kinds(column) for column in block.columns]
+        fillers = self.padding.fillers(structure, [column_dtype(c) for c in known])
+        for path, col, target, filler in zip(structure.paths, known, targets, fillers, strict=True):
             made = pad_rows(col, groups, size, target, filler)
             if isinstance(made, str):
                 return f"component{path}: {made}" if path else made
@@ -183,7 +184,7 @@ def column_dtype(col: Column) -> np.dtype[Any] | None:
 
 
 def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
-    """Return every `size` rows of a column with_leading_axis and filled up, or why they cannot be."""
+    """Return every `size` rows of a column padded and stacked, or why they cannot be."""
     if isinstance(col, RaggedText):
         col = col.boxed()
     if isinstance(col, np.ndarray) and (target is None or _fits_as_it_is(col.shape[1:], target)):

@@ -56,13 +56,13 @@ def prefetch(
     one_of("mode", mode, Where)
     if mode == "process" and device_of_rows(self._node) is not None:
         raise ValueError(
-            'prefetch(mode="process") after a map on a device would copy its results back: have the prefetch before it'
+            'prefetch(mode="process") after a map on a device would copy its results back: put the prefetch before it'
         )
     kept = next((node for node in walk(self._node) if node.outlives), None) if mode == "process" else None
     if kept is not None:
         raise ValueError(
             f'prefetch(mode="process") would lose what {kept.operation} ({kept.site}) keeps beyond a pass: '
-            f"have {kept.operation} after it"
+            f"put {kept.operation} after it"
         )
     if size == 0:
         return self

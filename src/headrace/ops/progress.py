@@ -42,7 +42,7 @@ def progress(self: Dataset[Element], description: str = "", *, name: str | None 
 
 
 def dataset_name(node: Node) -> str:
-    """What people call a dataset: the last `name=` that was given, or else what it is read from."""
+    """Return a name for a dataset: its last `name=`, or else what it is read from."""
     while not node.name and (inputs := shown_inputs(node)):
         node = inputs[0]
     return node.name or node.operation
@@ -50,7 +50,7 @@ def dataset_name(node: Node) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Progress(PassThrough):
-    """Count the input on the screen."""
+    """The input, counted by a progress bar."""
 
     description: str = field(metadata=TUNING)
 
@@ -60,7 +60,7 @@ class Progress(PassThrough):
 
 @opens(Progress)
 class ProgressStream(Stream):
-    """A bar from the first row to the last, or to the closing."""
+    """Show a bar from the first row until the last one, or until the stream is closed."""
 
     def __init__(self, node: Progress, ctx: Context, at: At) -> None:
         self._node = node
@@ -128,7 +128,7 @@ def bytes_bars(text: str, progress: bool | None) -> Iterator[Callable[[str, int 
     `text` is shown above the bars, which show sizes and rates; None shows them if standard error is a terminal.
     """
     if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield lambda name, size: lambda more: None  # noqa: ARG005
+        yield lambda name, _size: lambda _more: None  # noqa: ARG005
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.columns import Column, RaggedText, Varied, group_rows, kind_of
+from headrace.columns import Column, RaggedText, Varied, group_rows, in_own_kinds, kind_of
 from headrace.columns.block import Block
 from headrace.core.ragged import Ragged, as_ragged
 from headrace.ops.shared.arguments import positive
@@ -111,6 +111,7 @@ def _ragged_axes(shape: Shape, *, tentative: bool) -> int | None:
 
 def ragged(col: Column, size: int, path: str, axes: int | None) -> Column | str:
     """Return every `size` rows of a column together: stacked if no axis is ragged or there are none, else ragged."""
+    col = in_own_kinds(col)
     if isinstance(col, RaggedText):
         col = col.boxed()
     arrays = [row for row in col if isinstance(row, np.ndarray)] if isinstance(col, list) else []

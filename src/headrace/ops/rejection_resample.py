@@ -125,11 +125,11 @@ class RejectionResample(Node):
         return number
 
     def accepts(self, key: int, number: int, kind: int, seen: Sequence[int]) -> bool:
-        """Return whether row `number`, of class `kind`, stays, after classes were `seen` so often, this row counted."""
+        """Return whether row `number`, of class `kind`, stays; `seen` counts the rows of each class, this one too."""
         initial = self.initial or [n + SMOOTHING for n in seen]
         ratios = [t / i if i > 0 else 0.0 for t, i in zip(self.target, initial, strict=True)]
         most = max(ratios)
-        if most == 0:  # only classes are wanted that do not occur, or so it was said
+        if most == 0:  # target_dist wants only classes that do not occur, according to initial_dist
             return self.target[kind] > 0
         draw = np.empty(1, np.int64)
         _native.shuffle_draws(key, 2**53, -1, number, draw)

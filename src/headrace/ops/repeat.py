@@ -124,7 +124,7 @@ class RepeatStream(Stream):
         return self._input
 
     def _next_epoch(self) -> bool:
-        """Begin the next epoch, unless this was the last, or had no rows and there would be no end."""
+        """Begin the next epoch, unless this was the last one, or had no rows and the repetition would never end."""
         if self._input is None:
             return False
         empty = self._input.ordinal == 0

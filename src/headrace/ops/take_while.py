@@ -112,6 +112,6 @@ class TakeWhileStream(Stream):
         return self._placed(block, results)
 
     def _placed(self, block: Block, results: list[CallOutcome]) -> list[Item]:
-        """Return the rows of a block that the predicate said something of, other than that they end the dataset."""
+        """Return the rows of a block before the one that ends the dataset; a predicate that raised is a failure."""
         head = block.slice(0, len(results))
         return with_failures(self._node, head, results, lambda a, b: [head.slice(a, b)]) if results else []

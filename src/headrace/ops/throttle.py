@@ -60,7 +60,7 @@ class Throttle(PassThrough):
 
 @opens(Throttle)
 class ThrottleStream(Stream):
-    """Wait until the rows given out so far are due; closing ends the wait."""
+    """Wait until the rows returned so far are due; closing ends the wait."""
 
     def __init__(self, node: Throttle, ctx: Context, at: At) -> None:
         self._node = node

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.columns import Indices, kind_of
+from headrace.columns import Indices, unstack
 from headrace.columns.block import FOLD, Block, Failure, Ids, Item, concat
 from headrace.errors import SpecError
 from headrace.execute.context import Context
@@ -117,7 +117,7 @@ class UnbatchStream(Stream):
 
 def split(node: Unbatch, block: Block) -> list[Item]:
     """Split the rows of a block; a row whose components differ in length is one failure."""
-    apart = [kind_of(c).unstack(c) for c in block.columns]
+    apart = [unstack(c) for c in block.columns]
     counts = [None if each is None else each[1] for each in apart]
     lengths = counts[0] if counts else None
     if lengths is not None and all(c is not None and np.array_equal(c, lengths) for c in counts):

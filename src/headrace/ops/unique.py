@@ -79,14 +79,14 @@ class UniqueStream(Stream):
 
 
 def row_keys(block: Block) -> Iterator[Any]:
-    """For each row something hashable that is equal for equal rows."""
+    """Yield a hashable key for each row; equal rows have equal keys."""
     if block.structure.kind is None:
         return map(_leaf_key, values(block.columns[0]))
     return (element_key(block.structure, leaves) for leaves in block.leaves())
 
 
 def element_key(structure: Structure, leaves: Iterable[Any]) -> Any:
-    """Something hashable that is equal for equal elements."""
+    """Return a hashable key for an element; equal elements have equal keys."""
     if structure.kind is None:
         (value,) = leaves
         return _leaf_key(value)

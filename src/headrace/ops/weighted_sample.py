@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 BITS = 53
-"""A draw has as many bits as a float64 holds."""
+"""How many bits a draw has: those that a float64 holds."""
 
 
 def weighted_sample(
@@ -195,6 +195,6 @@ def fetch_sampled(node: WeightedSample, ctx: Context, indices: Indices) -> Block
 
 
 @opens(WeightedSample)
-def open_sampled(node: WeightedSample, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_sampled(node: WeightedSample, ctx: Context, _at: At) -> Stream:
     """The rows in the order of the draws."""
     return NumberStream(ctx, node, node.count, np.arange, scattered=is_coarse(node.input))

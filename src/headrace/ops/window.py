@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -182,7 +182,7 @@ class WindowStream(Stream):
         node = self._node
         ids = None if rows.ids is None else folded(rows.ids[: count * node.shift : node.shift], WINDOWED)
         starts = range(0, count * node.shift, node.shift)
-        columns: list[Any] = []
+        columns: list[Column] = []
         full = starts[-1] + node.span <= rows.rows
         if node.stacked and full and all(isinstance(c, np.ndarray) for c in rows.columns):
             picked = np.array(starts)[:, None] + np.arange(0, node.span, node.stride)
@@ -205,11 +205,11 @@ class WindowStream(Stream):
         whole = concat(blocks)
         ids = None if whole.ids is None else folded(whole.ids[:1], WINDOWED)
         specs = element_specs(node.input.spec, whole, whole.columns)
-        columns: list[Any] = [[_dataset(c, s)] for c, s in zip(whole.columns, specs, strict=True)]
+        columns: list[Column] = [[_dataset(c, s)] for c, s in zip(whole.columns, specs, strict=True)]
         return Block(whole.structure, columns, 1, None, ids)
 
     def _advance(self, rows: int) -> None:
-        """Forget rows that no later window holds."""
+        """Drop the rows that no later window holds."""
         while rows and self._parts:
             head = self._parts[0]
             gone = min(rows, head.rows)
@@ -227,7 +227,7 @@ def as_datasets(windows: Block, known: Spec) -> Block:
     if not all(isinstance(column, np.ndarray) for column in windows.columns):
         return windows
     specs = element_specs(known, windows, [column[0] for column in windows.columns])
-    columns: list[Any] = [[_dataset(r, s) for r in c] for c, s in zip(windows.columns, specs, strict=True)]
+    columns: list[Column] = [[_dataset(r, s) for r in c] for c, s in zip(windows.columns, specs, strict=True)]
     return Block(windows.structure, columns, windows.rows, windows.mark, windows.ids)
 
 
@@ -240,5 +240,5 @@ def element_specs(known: Spec, rows: Block, columns: list[Column]) -> list[Spec]
     return [Spec(LEAF, (leaf,)) for leaf in known.leaves]
 
 
-def _dataset(column: Any, spec: Spec) -> Dataset:
+def _dataset(column: Column, spec: Spec) -> Dataset:
     return dataset_of(Memory(spec, len(column), LEAF, [column], "window"))

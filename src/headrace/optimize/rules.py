@@ -1,8 +1,9 @@
 """The optimiser: an ordered list of rules, each `node -> node | None`, applied to every node, inputs first.
 
-A rule uses traits, never class names; an operation without a rule runs as it is. Marks describe the logical plan. If a
-node is addressable its mark is an ordinal, so a rule may replace it by anything that gives the same rows; otherwise a
-rewritten node must give and take the marks of the one it replaces.
+A rule uses traits if several operations qualify, and the class of a node only if it rewrites that one operation. An
+operation without a rule runs as it is. Marks describe the logical plan. If a node is addressable its mark is an
+ordinal, so a rule may replace it by anything that gives the same rows; otherwise a rewritten node must give and take
+the marks of the one it replaces.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ RULES: list[PlanRule] = [
     fuse_maps,  # send a block through functions that follow one another …
     filter_first,  # … and not at all if a filter after them drops it anyway
     draw_as_written,  # keep what is kept under the name of the plan as written
-    draw_first,  # have threads make rows that were drawn, rather than draw from rows that they made
+    draw_first,  # shuffle before a threaded map: threads then make only rows that were drawn, in their order
     hand_over_in_lots,  # hand over quick calls by the batch that waits for them
     windows_at_once,  # make the batches of many windows at once
 ]

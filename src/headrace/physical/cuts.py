@@ -45,7 +45,7 @@ class CutSize:
 
     @property
     def max_file_bytes(self) -> int:
-        """Return the largest file that one worker reads alone, if others would have to wait for its bytes."""
+        """Return the size of the largest file that one worker may read alone while others would wait for its bytes."""
         return 2 * self._policy.max_cut_bytes
 
     @property
@@ -66,7 +66,7 @@ class Cut(NamedTuple):
     in_order: bool = False
     """Whether it must not be opened before all rows before it were taken, because that is observable."""
     release: Callable[[], None] | None = None
-    """Called when it is not needed any more."""
+    """Called when the cut is no longer needed."""
     held_bytes: int = 0
     """How much memory it holds until it has been read."""
     rows: int = 0

@@ -188,7 +188,7 @@ def cut_files(node: Files, ctx: Context, place: ParentPlace, size: CutSize) -> I
     while first < len(names):
         largest = size.max_file_bytes if compressed else size.nbytes
         nbytes = file_bytes(names[first])
-        if nbytes is None:  # a pipe, say
+        if nbytes is None:  # e.g. a pipe
             yield Cut(_cut(node, first, first + 1), in_order=True)
             first += 1
             continue
@@ -345,7 +345,7 @@ def _strand(
             release = partial(_release, held, shared)
             yield Cut(node, nbytes, unit=child.path, in_order=unread, release=release, held_bytes=nbytes)
         if isinstance(file, RemoteFile) and not unread:
-            file.close()  # all of it has come: what may be in progress is for the next one
+            file.close()  # all of it is read: the work in progress belongs to the next one
     finally:
         pieces.close()
         shared.release()
@@ -357,7 +357,7 @@ def _release(held: HeldBytes | RestOfStrand, file: Shared[File]) -> None:
 
 
 def _opened_strand(child: Records, ctx: Context) -> Strand | None:
-    """Return the file, open from its beginning. None if that cannot be, or it is not a file of its format."""
+    """Return the file, open at its beginning; None if it cannot be opened, or is not of its format."""
     try:
         reader = Reader(child.path, child.format, chunk=child.buffer_size, via=child.via(ctx))
     except (OSError, TransportError):

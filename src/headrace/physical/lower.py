@@ -141,12 +141,12 @@ def _scan(operations: list[Node], source: Node, threads: int, choices: list[Choi
 
 
 def _is_strand(source: Node) -> bool:
-    """Return whether it is read in order, ahead of need and by itself: a worker that asks for rows rarely waits."""
+    """Return whether the source reads ahead by itself, in order: a worker that pulls its rows rarely waits."""
     return source.pure and isinstance(source, Parts | DenseRows | Gather)
 
 
 def _reason_for_serial_scan(source: Node, operations: list[Node], threads: int) -> str | None:
-    """Return why a source is read in order, empty if that goes without saying. None if it is worth reading in cuts."""
+    """Return why a source is read in order; "" if that is obvious, None if it is worth reading in cuts."""
     if isinstance(source, Cache):  # once it is complete, the origin of its rows is unobservable
         return None if operations and threads > 1 else ""
     if not source.pure:
@@ -182,7 +182,7 @@ def _reason_for_serial_file(source: Records | TableRows) -> str | None:
 
 
 def _reads_by_number(source: Node) -> bool:
-    """Return whether to fetch a row takes more than to copy it: out of a file, or through a function."""
+    """Return whether fetching a row costs more than copying it: it is read from a file, or made by a function."""
     return isinstance(source, RowsByNumber) and not isinstance(source.input, Numbered)
 
 

@@ -75,7 +75,7 @@ def _of_windows(node: GroupByWindow) -> Nested:
 
 
 @opens_plans(Snapshot)
-def _of_snapshot(node: Snapshot) -> Nested:  # noqa: ARG001
+def _of_snapshot(_node: Snapshot) -> Nested:
     return Nested("the rows of its files, once these are whole")
 
 

@@ -73,7 +73,7 @@ class RowsCutStream(Stream):
 @cuts(RowsByNumber)
 @cuts(Zip)
 @cuts(Cache)
-def cut_rows(node: Node, ctx: Context, place: RowRange, size: CutSize) -> Iterator[Cut]:  # noqa: ARG001
+def cut_rows(node: Node, _ctx: Context, place: RowRange, size: CutSize) -> Iterator[Cut]:
     """Runs of rows."""
     first, end = place
     while first < end:
@@ -83,7 +83,7 @@ def cut_rows(node: Node, ctx: Context, place: RowRange, size: CutSize) -> Iterat
 
 
 def opens_anywhere(node: Node) -> bool:
-    """Return whether it takes no time to open it at any of its rows, and nothing that is far away is read then."""
+    """Return whether opening it at any row takes no time and reads nothing from a store or a database."""
     if isinstance(node, Zip):
         return all(map(opens_anywhere, node.branches))
     if isinstance(node, RowsByNumber):

@@ -32,7 +32,7 @@ from headrace.plan.node import TUNING, Ahead, Node
 BUFFERED_BYTES_PER_THREAD = 8 << 20
 MIN_BUFFERED_BYTES = 32 << 20
 FIRST_ROWS = 16
-"""The first request: a batch of images takes a second, and should not be made before other threads help."""
+"""The first request is small, because a batch of images takes a second and other threads should help with it."""
 STEP_NANOSECONDS = 2_000_000
 STEP_BYTES = 2 << 20
 """A worker hands over what it made in this time, or this much of it: each time costs locks, and perhaps a wake-up."""
@@ -201,7 +201,7 @@ class ScanStream(Stream):
         return rows
 
     def _go_parallel(self, rows: Input) -> None:
-        """Halt the serial scan and have the pool run the rest."""
+        """Halt the serial scan and run the rest on the pool."""
         place = self._source_input(rows).stream.halt()
         if place is None:
             self._serial = True

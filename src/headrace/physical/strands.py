@@ -74,7 +74,7 @@ class RowsInHandStream(Stream):
 
 
 @cuts(Strand)
-def cut_strand(node: Strand, ctx: Context, place: Input, size: CutSize) -> Iterator[Cut]:  # noqa: ARG001
+def cut_strand(node: Strand, _ctx: Context, place: Input, size: CutSize) -> Iterator[Cut]:
     """Yield what the source gives, as much at a time as is worth a worker's while."""
     try:
         while (item := place.pull(size.rows)) is not END:

@@ -10,7 +10,7 @@ from headrace.plan.node import Node
 
 
 def is_brief(node: Node) -> bool:
-    """Return whether all rows can be made sooner than a thread could be started for them."""
+    """Return whether making all rows takes less time than starting a thread for them."""
     return bool(getattr(node, "brief", False))
 
 

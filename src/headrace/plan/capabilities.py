@@ -99,7 +99,7 @@ def check_follows_device(node: Node) -> None:
     raise ValueError(
         f'{node.operation} cannot follow {cut.operation}(device="{device_of_rows(cut)}") at {cut.site}: only map, '
         f"random_map, batch, take, enumerate, prefetch and ignore_errors can, because elements are on the device from "
-        f"there on. Have {node.operation} before it, or leave out device="
+        f"there on. Put {node.operation} before it, or leave out device="
     )
 
 
@@ -150,7 +150,7 @@ class HasRemedy(Protocol):
     """A node that a user can make faster."""
 
     def remedy(self) -> str | None:
-        """Return what a user may change at this operation to have it run faster."""
+        """Return what a user may change at this operation to make it faster."""
 
 
 class HasIndexRemedy(Protocol):

@@ -31,7 +31,7 @@ def cut_to_width(text: str, width: int) -> str:
 
 
 def parameter_text(name: str, value: Any) -> str:
-    """Return a parameter as it stands in a label: some values have a `brief` form of their own, some say nothing."""
+    """Return a parameter as it stands in a label: some values have a `brief` form of their own, some are not shown."""
     if isinstance(value, Spec):
         return f"{name}={spec_text(value, VALUE_WIDTH)}"
     if hasattr(value, "brief"):
@@ -42,7 +42,7 @@ def parameter_text(name: str, value: Any) -> str:
 
 
 def _settings(value: Any) -> str:
-    """Return what was said in plain values of all that an object holds."""
+    """Return the attributes of an object that are plain values, as text."""
     found = []
     for f in dataclasses.fields(value):
         held = getattr(value, f.name)
@@ -60,7 +60,7 @@ def spec_text(spec: Spec, width: int = SPEC_WIDTH) -> str:
 
 
 def as_many_as_fit(texts: Sequence[str], width: int) -> str:
-    """Join as many texts as fit, and say how many were left out; at least the first, truncated if necessary."""
+    """Join as many texts as fit and append how many were left out; keep at least the first, truncated if necessary."""
     if sum(len(text) + 2 for text in texts) - 2 <= width:
         return ", ".join(texts)
     shown: list[str] = []
@@ -76,7 +76,7 @@ def as_many_as_fit(texts: Sequence[str], width: int) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes in a readable unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

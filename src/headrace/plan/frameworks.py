@@ -54,7 +54,7 @@ def _of_torch(tensor: Any) -> Any:
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether it is a tensor of any kind, or another array in disguise."""
+    """Return whether it is a tensor of any kind, or another array-like object."""
     return hasattr(value, "__array__") or type(value).__module__.partition(".")[0] == "tensorflow" or _is_dlpack(value)
 
 

@@ -41,7 +41,7 @@ class OwnMark:
         return self
 
     def to_json(self) -> list[Any]:
-        """Return it as JSON values."""
+        """Return the mark as JSON values."""
         return [_plain(getattr(self, name)) for name in _names(type(self))]  # type: ignore[arg-type]  # a class can be hashed
 
     @classmethod
@@ -271,7 +271,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mark | SavedMark):
         return to_json(value.marks())
     if isinstance(value, float):
-        return float(value).hex()  # every bit, and what JSON has no word for
+        return float(value).hex()  # hexadecimal keeps every bit, and values that JSON lacks, such as infinity
     return value.to_json() if hasattr(value, "to_json") else index(value)
 
 
@@ -285,7 +285,7 @@ def _readers(kind: Any) -> list[_Reader]:
 
 
 def _reader(hint: Any) -> _Reader:
-    """Return what reads a field of this type from JSON."""
+    """Return a function that reads a field of this type from JSON."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         inner = [_reader(a) for a in arguments if a is not NoneType]

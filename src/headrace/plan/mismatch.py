@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.core.ragged import Ragged
 from headrace.plan.display import spec_text
-from headrace.plan.spec import LeafSpec, Spec, leaf_spec
+from headrace.plan.spec import LeafSpec, Spec, leaf_spec, same_dtype
 
 IMAGE_RANK = 3
 WIDTH = 200
@@ -15,7 +15,7 @@ WIDTH = 200
 
 
 def why_structures_differ(first: Spec, other: Spec, row: int, whole: str = "batch") -> str:
-    """Say how elements differ in structure."""
+    """Return how elements differ in structure."""
     text = (
         f"the elements differ in structure: element 0 of the {whole} is {spec_text(first, WIDTH)}, "
         f"element {row} is {spec_text(other, WIDTH)}"
@@ -41,8 +41,9 @@ def why_components_differ(path: str, first: LeafSpec, other: LeafSpec, row: int)
     """Say how elements differ in shape or dtype, in one component."""
     where = f" of component{path}" if path else ""
     text = f"the elements{where} differ: {first} in element 0 of the batch, {other} in element {row}"
-    if None not in (first.dtype, other.dtype) and first.dtype != other.dtype:  # an empty array of text has none
-        return f"{text}: have them all of one dtype"
+    known = first.dtype is not None and other.dtype is not None  # an empty array of text has none
+    if known and first.dtype != other.dtype:
+        return f"{text}: make them all of one dtype"
     if _are_images(first) and _are_images(other):
         return (
             f"{text}: images of one batch have one size; resize them before it, as with "
@@ -51,7 +52,7 @@ def why_components_differ(path: str, first: LeafSpec, other: LeafSpec, row: int)
     if first.shape and other.shape and len(first.shape) == len(other.shape):
         lengths = ", ragged_batch keeps all lengths" if first.shape[1:] == other.shape[1:] else ""
         return f"{text}: padded_batch fills up the shorter ones{lengths}"
-    return f"{text}: have them all of one shape"
+    return f"{text}: make them all of one shape"
 
 
 def _are_images(spec: LeafSpec) -> bool:
@@ -63,7 +64,7 @@ def _are_images(spec: LeafSpec) -> bool:
 def alike(first: LeafSpec, other: LeafSpec) -> bool:
     """Return whether two components can be stacked; text and other objects can in any case."""
     return first.shape == other.shape and (
-        first.dtype == other.dtype or (_holds_objects(first) and _holds_objects(other))
+        same_dtype(first.dtype, other.dtype) or (_holds_objects(first) and _holds_objects(other))
     )
 
 

@@ -73,7 +73,7 @@ class Node(PickledByReference, ABC):
     - `pure`: it is unobservable when, how often or whether its rows are made.
     - `indexable`: its rows can be fetched by number.
     - `addressable`: `pure` and `indexable`, and not `has_extra_failures`.
-    - `moves`: whether it gives out rows of its one input as they are, and from how far apart.
+    - `moves`: whether it returns rows of its one input unchanged, and from how far apart.
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
     - `takes`: each row is made of this many consecutive rows of its one input.
@@ -241,7 +241,7 @@ def fields_of(kind: type[Node], what: str) -> tuple[str, ...]:
 
 
 def _known_keys(node: Node, key: object) -> str | None:
-    """Return what the elements have, for a function that looked for something else in them."""
+    """Return a description of the elements, for the error of a function that looked for something else in them."""
     known = [name for below in node.inputs for name in below.spec.keys]
     return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
@@ -259,7 +259,7 @@ def _brief(name: str, value: Any, metadata: Mapping[str, Any]) -> str:
 
 
 def function_name(fn: Callable[..., Any]) -> str:
-    """Return how a user would recognise this function."""
+    """Return a name by which a user recognises this function."""
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
@@ -276,7 +276,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def waits(node: Node) -> bool:
-    """Return whether a row of this plan may be long in coming: then none is to be held back for the next."""
+    """Return whether a row of this plan may take long: then no finished row is held back until the next one."""
     return node.live or any(map(waits, node.inputs))
 
 

@@ -52,7 +52,7 @@ class Prepared:
         return node if stand_in is None else stand_in
 
     def cut_out(self, node: Node) -> Prepared:
-        """Return a part of the plan by itself, under the same numbers; it knows nothing of the rest."""
+        """Return a part of the plan by itself, with the same numbers."""
         numbers = [self.number(n) for n in _all_nodes(node)]
         return _of_numbers(rebuild(node, lambda n: replace(n, stands_for=None)), numbers)
 

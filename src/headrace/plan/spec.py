@@ -60,14 +60,14 @@ class TensorSpec:
 
     def common(self, other: LeafSpec) -> TensorSpec:
         """Return the most exact spec that admits the values of both."""
-        return TensorSpec(_common(self.shape, other.shape), self.dtype if self.dtype == other.dtype else None)
+        return TensorSpec(_common(self.shape, other.shape), self.dtype if same_dtype(self.dtype, other.dtype) else None)
 
     def with_shape(self, shape: Shape) -> TensorSpec:
         """Return values like these, of another shape."""
         return TensorSpec(shape, self.dtype)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorSpec) and (self.shape, self.dtype) == (other.shape, other.dtype)
+        return isinstance(other, TensorSpec) and self.shape == other.shape and same_dtype(self.dtype, other.dtype)
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype))
@@ -164,7 +164,7 @@ def _as_spec(value: Any) -> LeafSpec:
 
 
 def _written_spec(value: Any) -> LeafSpec | None:
-    """Return a spec of ours, also for one of TensorFlow's of dense or ragged tensors; None if it is neither."""
+    """Return a spec of ours, or TensorFlow's of a dense or ragged tensor as one of ours; None for other values."""
     if isinstance(value, LeafSpec):
         return value
     named = type(value).__name__ in ("TensorSpec", "RaggedTensorSpec")
@@ -186,8 +186,13 @@ def _common(one: Shape, other: Shape) -> Shape:
 
 
 @lru_cache(256)
+def same_dtype(one: np.dtype[Any] | None, other: np.dtype[Any] | None) -> bool:
+    """Return whether both dtypes are equal, or both unknown. NumPy alone takes None for float64."""
+    return (one is None) == (other is None) and one == other
+
+
 def dtype_name(dtype: np.dtype[Any] | None) -> str:
-    """Return the dtype as people write it. NumPy takes microseconds to name one, and a table has many."""
+    """Return the dtype as users write it. Cached, because NumPy takes microseconds and a table has many."""
     if dtype is None:
         return "?"
     return {"U": "str", "S": "bytes", "O": "object"}.get(dtype.kind, str(dtype))
@@ -244,7 +249,7 @@ class Spec:
         return Spec(self.structure, tuple(s.with_shape(_prepend(size, s.shape)) for s in self.leaves))
 
     def without_sizes(self) -> Spec:
-        """Dtype and rank only: the sizes that one element happened to have say nothing of the others."""
+        """Return the spec without sizes: those of one element do not hold for the others."""
         return Spec(
             self.structure,
             tuple(s.with_shape(None if s.shape is None else (None,) * len(s.shape)) for s in self.leaves),
@@ -361,7 +366,7 @@ def shape_leaves(argument: str, structure: Structure, shapes: Any) -> list[Any]:
 
 
 def child_values(argument: str, structure: Structure, values: Any) -> list[tuple[Structure, Any]]:
-    """Return what an argument says of each child of a structure."""
+    """Return the value that an argument gives for each child of a structure."""
     try:
         items = [values[k] for k in structure.keys] if isinstance(values, dict) else list(values)
         return list(zip(structure.children, items, strict=True))

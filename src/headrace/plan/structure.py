@@ -107,7 +107,7 @@ class Structure:
             return ordered
         try:
             return kind(ordered)
-        except TypeError:  # such as a defaultdict, which is made of something else first
+        except TypeError:  # e.g. a defaultdict, whose constructor takes another argument first
             return ordered
 
     def rows(self, columns: list[Iterator[Any]], count: int) -> Iterator[Any]:
@@ -142,7 +142,7 @@ class Structure:
         return self.kind is not None and not issubclass(self.kind, Mapping) and self.kind is not tuple
 
     def text(self, leaves: Iterable[str], *, join: Callable[[list[str]], str] = ", ".join) -> str:
-        """Return the structure with these texts at its leaves; users' classes are named, not made.
+        """Return the structure as text, with these texts at its leaves; users' classes are named, not constructed.
 
         `join` puts the texts of the outermost components together.
         """

@@ -6,7 +6,7 @@ import numpy as np
 
 from headrace.errors import warn_once
 from headrace.plan.node import Node, walk
-from headrace.plan.spec import Spec
+from headrace.plan.spec import Spec, same_dtype
 
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.int64), np.dtype(np.uint64))
 
@@ -16,10 +16,11 @@ def widened(before: Spec, after: Spec) -> str:
     if before.structure is None or after.structure is None:
         return ""
     had = {s.dtype for s in before.leaves}
+    numbers = any(d is not None and d.kind in "biufc" for d in had)
     found = [
         f"{path} {s.dtype}".strip()
         for path, s in zip(after.structure.paths, after.leaves, strict=True)
-        if s.dtype in WIDE and s.dtype not in had and any(d is not None and d.kind in "biufc" for d in had)
+        if numbers and s.dtype is not None and s.dtype in WIDE and s.dtype not in had
     ]
     return f"widened to {', '.join(found)}" if found else ""
 
@@ -27,7 +28,7 @@ def widened(before: Spec, after: Spec) -> str:
 def warn_of_float64(node: Node, adapter: str) -> None:
     """Warn, once for each function, of float64 on its way to a trainer that a function made of integers."""
     double = np.dtype(np.float64)
-    if all(s.dtype != double for s in node.spec.leaves):
+    if not _has(node.spec, double):
         return
     for maker in walk(node):
         if not hasattr(maker, "function") or len(maker.inputs) != 1 or maker.spec.structure is None:
@@ -45,4 +46,4 @@ def warn_of_float64(node: Node, adapter: str) -> None:
 
 
 def _has(spec: Spec, dtype: np.dtype[np.float64]) -> bool:
-    return any(s.dtype == dtype for s in spec.leaves)
+    return any(same_dtype(s.dtype, dtype) for s in spec.leaves)

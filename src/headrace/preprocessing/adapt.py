@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import RaggedText, Stacked
+from headrace.columns import RaggedText, Stacked, in_own_kinds
 from headrace.columns.arrow_text import binary
 from headrace.columns.block import Block
 from headrace.core.ragged import Ragged
@@ -49,7 +49,7 @@ def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[An
                 f"{name} adapts to elements of one component, not {block.structure}: "
                 "leave the rest away, as with ds.map(lambda x, label: x)"
             )
-        (column,) = block.columns
+        column = in_own_kinds(*block.columns)
         if isinstance(column, list):
             for value in column:
                 element = one_element(plain_column([value] if is_single(value) else value))

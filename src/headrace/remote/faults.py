@@ -29,7 +29,7 @@ def _statuses(error: BaseException | None) -> Iterator[int]:
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         seen.append(error)
-        if type(error).__module__ == "aiohttp.http_exceptions":  # a body that ended early; a server would say 400
+        if type(error).__module__ == "aiohttp.http_exceptions":  # a body that ended early; a server would answer 400
             return
         response = getattr(error, "response", None)
         metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
@@ -53,7 +53,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def origin(error: Exception) -> BaseException:
-    """Return the error that tells what happened, if a library reports a missing file when it got no answer at all."""
+    """Return the original error if a library reports a missing file although it got no answer at all."""
     return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
 
 

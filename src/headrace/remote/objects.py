@@ -68,7 +68,7 @@ PendingRanges = dict[Bounds, Future[bytes]]
 
 
 def identity_of(info: dict[str, Any]) -> Identity:
-    """Return what a file is, by what its store says of it."""
+    """Return the identity of a file from its store's metadata."""
     known = next((f"{key} {info[key]}" for key in STAMPS if info.get(key)), None)
     if known is None:
         known = hashlib.blake2b(repr(sorted(info.items(), key=str)).encode(), digest_size=12).hexdigest()

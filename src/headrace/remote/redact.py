@@ -33,11 +33,11 @@ _SAID = re.compile(
     r"[^\s\"'&;,)}]+",
     re.I,
 )
-"""What messages say of credentials: `Bearer abc`, `password=abc`, `'token': 'abc'`."""
+"""Credentials as they appear in messages: `Bearer abc`, `password=abc`, `'token': 'abc'`."""
 MIN_SECRET_LENGTH = 4
 """Shorter values are not looked for in messages: they would be found anywhere."""
 _WORDS = {"anon", "cloud", "cache", "browser", "default", "google_default", "true", "false", "none"}
-"""Values that say where credentials come from, and are none."""
+"""Values that name the source of credentials, and are not secret."""
 
 
 def show_path(path: str) -> str:

@@ -43,7 +43,7 @@ BUCKETS = ("s3", "s3a", "gs", "gcs")
 """Protocols of stores whose files are in buckets."""
 TIMEOUT = 60.0
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.1, 20.0
-"""Seconds before the first retry, which double, and before any; half of it is chance, lest all come back at once."""
+"""Seconds before the first retry, doubled for each further one, and the most; half is random to spread the retries."""
 _chance = random.Random()  # not the one that users seed
 
 
@@ -241,7 +241,7 @@ class Transport:
         return " ".join(text.split())
 
     def begin(self, system: Any, request: Coroutine[Any, Any, T]) -> Future[T]:
-        """Have a request of an asynchronous file system under way."""
+        """Start a request of an asynchronous file system."""
         import asyncio  # which takes long to import, and only stores need it
 
         return asyncio.run_coroutine_threadsafe(request, system.loop)
@@ -268,7 +268,7 @@ class Transport:
                 self._waiting.discard(future)
 
     def cancel(self) -> None:
-        """Give up whatever is waited for."""
+        """Cancel all pending waits."""
         self._stopped.set()
         self.coming.close()
         with self._lock:

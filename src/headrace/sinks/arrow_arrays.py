@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def common_schema(tables: list[pa.Table]) -> pa.Schema:
-    """The schema of the first table; a column without values there is of the kind that the next rows tell."""
+    """The schema of the first table; a column without values there gets the type of the next rows."""
     import pyarrow as pa
 
     schema = tables[0].schema
@@ -64,7 +64,7 @@ def innermost(kind: pa.DataType) -> pa.DataType:
 
 
 def _value_kind(spec: TensorSpec | DatasetSpec | None) -> pa.DataType | None:
-    """What the spec says of single values, where they alone may not tell: an array of objects may be empty."""
+    """The type of single values by the spec, if the values do not determine it: an array of objects may be empty."""
     import pyarrow as pa
 
     kind = None if spec is None or spec.dtype is None else spec.dtype.kind
@@ -72,7 +72,7 @@ def _value_kind(spec: TensorSpec | DatasetSpec | None) -> pa.DataType | None:
 
 
 def _list_kind(spec: TensorSpec | DatasetSpec | None) -> pa.DataType | None:
-    """What the spec says of rows that are objects: text, in lists as deep as they have axes."""
+    """The type by the spec of rows that are objects: text, in one level of lists for each axis."""
     import pyarrow as pa
 
     kind = _value_kind(spec)

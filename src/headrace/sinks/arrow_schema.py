@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SINGLE = "value"
-"""What the one column is called where elements are single components."""
+"""The name of the column if elements are single components."""
 
 
 def schema_of(spec: Spec) -> pa.Schema | None:
-    """The columns of all rows, as far as the spec tells; None where only the rows can."""
+    """The columns of all rows, as far as the spec determines them; None if only the rows do."""
     import pyarrow as pa
 
     if spec.structure is None:
@@ -45,7 +45,7 @@ def _kind_of(name: str, leaf: Any) -> pa.DataType | None:
 
 
 def value_kind(name: str, dtype: np.dtype[Any]) -> pa.DataType:
-    """The type of single values; raises TypeError where Arrow has nothing like it."""
+    """Return the type of single values. Raise TypeError if Arrow has no such type."""
     import pyarrow as pa
 
     if dtype.kind in "US":
@@ -91,7 +91,7 @@ class ArrowColumns:
 
     @classmethod
     def of_rows(cls, spec: Spec, first: list[Block]) -> ArrowColumns:
-        """What the first rows tell, where the spec does not."""
+        """Infer from the first rows what the spec leaves open."""
         if not first:
             raise SpecError(
                 "there are no elements, and element_spec does not tell their columns: say it, as with "
@@ -107,7 +107,7 @@ class ArrowColumns:
         return self._schema if self._order is None else _select(self._schema, self._order)
 
     def table(self, blocks: list[Block]) -> pa.Table:
-        """Rows as a table; raises TypeError where they do not fit the columns."""
+        """Return rows as a table. Raise TypeError if they do not fit the columns."""
         import pyarrow as pa
 
         made = pa.concat_tables([self._cast(_table(block, self._spec)) for block in blocks]).combine_chunks()
@@ -145,7 +145,7 @@ def _table(block: Block, spec: Spec) -> pa.Table:
 
 
 def _written_order(structure: Structure, names: list[str]) -> list[str] | None:
-    """The names in the order in which a flat dict was written, where that is another one."""
+    """Return the names in the order in which a flat dict was written, if that is another order."""
     written = [str(key) for key in structure.written]
     return written if structure.flat and written != names and sorted(written) == sorted(names) else None
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import Column, RaggedText, Stacked, Varied, values
+from headrace.columns import Column, RaggedText, Stacked, Varied, in_own_kinds, values
 from headrace.columns.arrow_text import parts
 from headrace.columns.block import Block
 from headrace.columns.text import holds_text
@@ -194,7 +194,7 @@ def row_sizes(block: Block) -> int | NDArray[np.int64]:
     """Return the bytes of each row's values, or one number if all are alike, independent of the column layout."""
     total: Any = ROW_OVERHEAD_BYTES
     for column in block.columns:
-        total = total + _sizes(column)
+        total = total + _sizes(in_own_kinds(column))
     return total if isinstance(total, int) else np.asarray(total, np.int64)
 
 

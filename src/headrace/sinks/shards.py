@@ -29,11 +29,10 @@ class Shards(ABC):
         self._opened: list[tuple[str, IO[bytes] | None]] = []
 
     def check(self, there: list[str]) -> None:
-        """Refuse to replace what is there, unless that is wanted."""
+        """Raise FileExistsError if files would be replaced, unless that was requested."""
         if there and not self._overwrite:
             raise FileExistsError(
-                f"{show_path(there[0])} is there already, of {len(there)} such files; remove them, or say "
-                "overwrite=True"
+                f"{show_path(there[0])} exists already, of {len(there)} such files; remove them, or say overwrite=True"
             )
 
     def open(self) -> IO[bytes]:

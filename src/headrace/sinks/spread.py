@@ -59,7 +59,7 @@ class ExactMoments(Learner):
         self.count, self.total, self.squares = (int(str(each), 16) for each in arrays["sums"])
 
     def merge(self, arrays: Arrays) -> None:
-        """Add those of another."""
+        """Merge the sums of another."""
         count, total, squares = (int(str(each), 16) for each in arrays["sums"])
         self.count, self.total, self.squares = self.count + count, self.total + total, self.squares + squares
 
@@ -110,13 +110,13 @@ class Spread(InRuns):
         return {**super().arrays(), **self.moments.arrays(), **self.quantiles.arrays()}
 
     def restore(self, arrays: Arrays) -> None:
-        """Restore all of that."""
+        """Restore a state that was returned."""
         super().restore(arrays)
         self.moments.restore(arrays)
         self.quantiles.restore({name: each for name, each in arrays.items() if name != "waiting"})
 
     def merge(self, arrays: Arrays) -> None:
-        """Add all of another."""
+        """Merge another one into this one."""
         self.moments.merge(arrays)
         self.quantiles.merge({name: each for name, each in arrays.items() if name != "waiting"})
         if "waiting" in arrays:

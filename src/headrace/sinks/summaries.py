@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import Column, RaggedText, Stacked, Varied, text_column
+from headrace.columns import Column, RaggedText, Stacked, Varied, in_own_kinds, text_column
 from headrace.columns.arrow_text import parts
 from headrace.columns.text import holds_text
 from headrace.core.ragged import Ragged
@@ -68,7 +68,7 @@ class Summary(Learner):
     def take(self, column: Column) -> None:
         """Add the rows of a block."""
         self.rows += len(column)
-        for rows in _alike(column):
+        for rows in _alike(in_own_kinds(column)):
             text = _text_of(rows)
             values = _numbers_of(rows) if text is None else None
             self._be("numbers" if values is not None else "other" if text is None else "text")
@@ -142,7 +142,7 @@ class Summary(Learner):
         return ColumnStatistics(**made)
 
     def arrays(self) -> Arrays:
-        """Return all of it."""
+        """Return the state of the summary."""
         plain = [self.rows, self.count, self.missing, self.measured, self.total, self.least, self.greatest]
         made: Arrays = {"plain": np.array([*plain, self.whole], np.int64), "kind": np.array([self.kind])}
         if self.low is not None:
@@ -155,7 +155,7 @@ class Summary(Learner):
         return {"spread": self.spread, "texts": self.texts}
 
     def restore(self, arrays: Arrays) -> None:
-        """Restore all of it."""
+        """Restore a state that was returned."""
         self.__init__()  # type: ignore[misc]
         plain = arrays["plain"].tolist()
         self.rows, self.count, self.missing, self.measured, self.total, self.least, self.greatest = plain[:7]
@@ -166,7 +166,7 @@ class Summary(Learner):
             learner.restore(_share(arrays, name))
 
     def merge(self, arrays: Arrays) -> None:
-        """Add all of another."""
+        """Merge another summary into this one."""
         other = Summary()
         other.restore(arrays)
         if other.kind:

@@ -13,7 +13,7 @@ import numpy as np
 from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.ranges import MAX_RANGES, PlanRanges, check_sendable
 from headrace.cluster.splits import with_fixed_seeds
-from headrace.columns import Varied
+from headrace.columns import Varied, in_own_kinds
 from headrace.columns.block import Block
 from headrace.errors import SpecError
 from headrace.iterator import Epochs
@@ -63,7 +63,7 @@ class PlanPart:
 
 @dataclass(frozen=True)
 class TablePart:
-    """The same as tables of one schema."""
+    """The rows as tables of one schema."""
 
     rows: PlanPart
     columns: TableColumns
@@ -122,8 +122,8 @@ def _shapes(first: list[Block]) -> dict[str, tuple[int, ...]]:
     """Return the shape of the rows of each column, if they are arrays of one shape; else ()."""
     found: dict[str, set[tuple[int, ...]]] = {}
     for block in first:
-        for name, column in _named(block).items():
-            shapes = found.setdefault(name, set())
+        for name, held in _named(block).items():
+            column, shapes = in_own_kinds(held), found.setdefault(name, set())
             if isinstance(column, Varied):
                 shapes.update(map(tuple, column.shapes.tolist()))
             else:

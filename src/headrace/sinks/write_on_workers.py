@@ -147,7 +147,7 @@ class KeepRows(ClusterWork):
 
 
 def check_folder(folder: Path) -> None:
-    """Raise if the directory that the trainer has made for files is not there."""
+    """Raise if the directory that the trainer has made for files does not exist."""
     if not folder.is_dir():
         raise StorageError(
             f"{folder} is not there on a worker: write the files to a directory that all machines share, or to a URL"

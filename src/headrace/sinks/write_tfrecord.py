@@ -182,7 +182,7 @@ class PlainFile(FileWriter):
             self._file.write(packed.data)
 
     def close(self) -> None:
-        """Nothing is missing."""
+        """Do nothing: the file is complete."""
 
 
 class Deflated(FileWriter):

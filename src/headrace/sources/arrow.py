@@ -77,7 +77,7 @@ def _join_batches(items: list[Any] | tuple[Any, ...]) -> pa.Table:
     import pyarrow as pa
 
     if not items:
-        raise ValueError("from_arrow: an empty list says nothing of the columns; give at least one table")
+        raise ValueError("from_arrow: an empty list does not determine the columns; give at least one table")
     tables = [_table(item) for item in items]
     for i, table in enumerate(tables):
         if not table.schema.equals(tables[0].schema):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_fillers(origin: str, nulls: Mapping[Any, Any] | None, keys: Sequence[Any]) -> None:
-    """Raise SpecError where `nulls` names a column that is not there."""
+    """Raise SpecError if `nulls` names a column that does not exist."""
     for key in nulls or {}:
         if key not in keys:
             known = what_there_is(str(key), [str(each) for each in keys])
@@ -22,7 +22,7 @@ def check_fillers(origin: str, nulls: Mapping[Any, Any] | None, keys: Sequence[A
 
 
 def fill_columns(origin: str, table: pa.Table, keys: Sequence[Any], nulls: Mapping[Any, Any] | None) -> pa.Table:
-    """The table with values where there were nulls, in the columns that `nulls` names."""
+    """Return the table with its nulls replaced, in the columns that `nulls` names."""
     import pyarrow as pa
 
     check_fillers(origin, nulls, keys)

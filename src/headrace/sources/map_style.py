@@ -84,7 +84,7 @@ class MapStyle(Node):
 
 
 @opens(MapStyle)
-def open_map_style(node: MapStyle, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_map_style(node: MapStyle, ctx: Context, _at: At) -> Stream:
     """Return the rows by number."""
     return NumberStream(ctx, node, node.rows, np.arange)
 

@@ -14,7 +14,6 @@ from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
-from headrace.formats.shared.damage import check_text
 from headrace.formats.tables.arrow import (
     arrow_column,
     arrow_spec,
@@ -23,6 +22,7 @@ from headrace.formats.tables.arrow import (
     is_dense,
     missing_row,
 )
+from headrace.formats.tables.damage import check_text
 from headrace.formats.tables.fields import arrow_fields, field_arrays
 from headrace.indexed.numbered import Held, NumberedStream
 from headrace.plan.marks import At
@@ -82,7 +82,7 @@ class Table(Held):
 
 
 @opens(Table)
-def open_table(node: Table, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_table(node: Table, ctx: Context, _at: At) -> Stream:
     """Return the rows as views, chunk by chunk."""
 
     def read(start: int, stop: int) -> Block:

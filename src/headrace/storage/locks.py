@@ -30,7 +30,7 @@ def lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> bool |
 
 
 def unlock(descriptor: int) -> None:
-    """Let go of a lock, which a process that was forked meanwhile would hold on to if the file were only closed."""
+    """Release a lock explicitly: closing the file is not enough if a process was forked meanwhile."""
     with contextlib.suppress(OSError):  # there are no locks here
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 

@@ -68,7 +68,7 @@ class StoredPart:
             raise StorageError(f"{path} {is_now}; it was written with {self._cuts[-1]}")
 
     def _start(self) -> None:
-        """Nothing has been read yet, in this process."""
+        """Reset the state of reading in this process."""
         self._kept: tuple[tuple[int, Item], ...] = ()
         self._reading = threading.Lock()
         _all_parts.add(self)

@@ -279,7 +279,7 @@ class StoredRows:
     def _attempt(self, write: Callable[[], None]) -> None:
         try:
             write()
-        except StorageError:  # not the disk's fault: it would not go away
+        except StorageError:  # not an error of the disk: retrying would not help
             raise
         except OSError as error:
             self._give_up(error)

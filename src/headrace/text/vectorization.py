@@ -150,7 +150,7 @@ class TextVectorization:
         """
         counts, spread = Frequencies(), Documents()
 
-        def take(column: Any, axes: int) -> None:
+        def take(column: Column, axes: int) -> None:
             del axes
             words, cuts, _ = self._words_in(column)
             raw = raw_of(words)

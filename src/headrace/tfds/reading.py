@@ -165,7 +165,7 @@ class ReadInOrder(RowsByNumber):
 
 
 @extend.opens(ReadInOrder)
-def open_in_order(node: ReadInOrder, ctx: extend.Context, at: extend.At) -> extend.Stream:  # noqa: ARG001
+def open_in_order(node: ReadInOrder, ctx: extend.Context, _at: extend.At) -> extend.Stream:
     """Return the rows by number: a place is all the state there is."""
     return NumberStream(ctx, node.input, node.order.count, lambda a, b: node.order.numbers(np.arange(a, b)))
 

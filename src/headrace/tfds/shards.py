@@ -167,7 +167,7 @@ def _reader(path: str, promised: int, shared: dict[Any, Any]) -> Any:
 
 
 @opens(ArrayRecords)
-def open_array_records(node: ArrayRecords, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_array_records(node: ArrayRecords, ctx: Context, _at: At) -> Stream:
     """Return the records by number."""
     return NumberStream(ctx, node, int(node.cardinality), np.arange)
 

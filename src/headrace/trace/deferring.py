@@ -1,4 +1,4 @@
-"""Operations that make nothing until the next one says what it needs: images are decoded where they are cropped."""
+"""Operations that wait until the next one says what it needs, so that only the cropped part of an image is decoded."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class TracedGenerator:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`isinstance` asks for it."""
+        """The class that `isinstance` checks."""
         return RowGenerator
 
     def __getattr__(self, name: str) -> Any:

@@ -102,7 +102,7 @@ def all_steps(tree: Segment) -> list[Step]:
     return [*tree.steps, *[step for side in tree.sides or () for step in all_steps(side)]]
 
 
-def _truth(column: Any, n: int) -> np.ndarray[Any, Any]:
+def _truth(column: Column, n: int) -> np.ndarray[Any, Any]:
     """Return what `bool` says of each row; a value that all rows share is the same for all."""
     found: np.ndarray[Any, Any] = np.asarray(column) != 0  # true of NaN, as `bool` is
     if found.size == n and found.shape[:1] == (n,):

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from headrace.columns import Column
+from headrace.columns import Column, in_own_kinds
 from headrace.columns.block import Block, element, leaf
 from headrace.plan.bound import by_reference, resolved
 from headrace.plan.display import ROW_BY_ROW
@@ -142,7 +142,7 @@ class Function:
         self._graphs[spec] = f"{ROW_BY_ROW}{reason}"
 
     def spec_of(self, block: Block) -> Spec:
-        """Return what the rows of a block look like, as graphs are kept for."""
+        """Return the spec of the rows of a block: the key under which graphs are kept."""
         late = block.late_spec
         key = (block.structure, *[_kind(c) for c in block.columns]) if late is None else (block.structure, late)
         spec = self._specs.get(key)
@@ -152,7 +152,7 @@ class Function:
         return spec
 
     def settled_graph(self, spec: Spec) -> Graph | None:
-        """Return the graph for such rows, once it is seen to give what calls give, and as long as it does."""
+        """Return the graph for such rows if it was verified against calls and its captured values are unchanged."""
         found = self._graphs.get(spec)
         return found if isinstance(found, Graph) and not any(found.unverified) and found.current() else None
 
@@ -169,7 +169,7 @@ class Function:
         spec = self.spec_of(block)
         if block.rows < MIN_GRAPH_ROWS and self.mode == "auto":
             texts = all(s.dtype is not None and s.dtype.kind in "SU" for s in spec.leaves)
-            known = self.graph(spec) if texts else self._graphs.get(spec)  # of which only operations of ours make much
+            known = self.graph(spec) if texts else self._graphs.get(spec)  # of few, only our operations gain
             if not isinstance(known, Graph) or not known.operations:
                 self._few = True
                 return None
@@ -183,7 +183,7 @@ class Function:
         except Mismatch:
             self.give_up(spec, "gave rows of other shapes than the first")
             return None
-        except Exception:  # whatever it is, calling row by row finds the row at fault, or that there is none
+        except Exception:  # calling row by row finds the row that failed, if any
             return None
         if any(graph.unverified) and not self._same_as_calls(graph, spec, block, made, taken, rows):
             return None
@@ -200,7 +200,7 @@ class Function:
     ) -> bool:
         """Compare the first rows that took each path; of several threads that are given such rows one does."""
         with self._comparing:
-            if isinstance(self._graphs.get(spec), str):  # another has seen meanwhile that they are not the same
+            if isinstance(self._graphs.get(spec), str):  # another thread found meanwhile that they differ
                 return False
             verified = graph.rows_to_verify(taken, block.rows)
             if not verified:
@@ -221,10 +221,10 @@ class Function:
         graph = latest if latest is not None and latest.current() else graph
         for _ in graph.sizes:
             try:
-                return graph, graph.run([*block.arguments(graph.in_place), *more], block.rows, taken)
+                return graph, graph.run([*_arguments(block, graph), *more], block.rows, taken)
             except Resized as other:
                 graph = self._latest[spec] = self._resized(spec, {**graph.sizes, other.number: other.size})
-        return graph, graph.run([*block.arguments(graph.in_place), *more], block.rows, taken)
+        return graph, graph.run([*_arguments(block, graph), *more], block.rows, taken)
 
     def _last_fitted(self, spec: Spec) -> Graph | None:
         """Return the graph for rows of the length that came last, to this function or to one that does the same."""
@@ -256,6 +256,12 @@ def _restore(mode: str, draws: bool, *functions: Any) -> Function:
     return Function(fn, mode, draws=draws, then=tuple(then))
 
 
+def _arguments(block: Block, graph: Graph) -> list[Column]:
+    """Return the columns that a graph runs on; those of other packages' kinds are converted, references are not."""
+    columns = block.arguments(graph.in_place)
+    return [each if i in graph.in_place else in_own_kinds(each) for i, each in enumerate(columns)]
+
+
 def _rows_of(block: Block, some: np.ndarray[Any, Any]) -> Block:
     """Return rows to be looked at, by their numbers; those that follow one another are not copied."""
     start, stop = int(some[0]), int(some[-1]) + 1
@@ -263,7 +269,7 @@ def _rows_of(block: Block, some: np.ndarray[Any, Any]) -> Block:
 
 
 def _rows_will_tell(spec: Spec, reason: str) -> bool:
-    """Return whether a function that cannot be traced for this spec may be for that of the rows themselves."""
+    """Return whether a function that cannot be traced for this spec may be traced for the exact spec of the rows."""
     if spec.structure is None:
         return True
     numbers = [s for s in spec.leaves if s.dtype is None or s.dtype.kind not in "USO"]

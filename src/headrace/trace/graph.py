@@ -39,7 +39,7 @@ class Graph:
     """For each path through the function, how many of its rows are still to be compared with calls."""
 
     def current(self) -> bool:
-        """Return whether what the function holds on to is still what it was."""
+        """Return whether the objects that the function captured are unchanged."""
         return all(guard() for guard in self.guards)
 
     @property
@@ -151,5 +151,5 @@ def _repeat_value(value: Any, n: int) -> Column:
 
 
 def column_spec(column: Column) -> TensorSpec:
-    """Return what rows of a column look like, for a trace."""
+    """Return the spec of the rows of a column, for a trace."""
     return kind_of(column).spec(column)

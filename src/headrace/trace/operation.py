@@ -1,4 +1,4 @@
-"""Functions of ours that work on whole columns when a traced function calls them."""
+"""headrace's own functions that work on whole columns when a traced function calls them."""
 
 from __future__ import annotations
 

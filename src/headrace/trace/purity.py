@@ -29,7 +29,7 @@ EFFECTS = {
 
 @cache
 def pure_builtins() -> dict[str, object]:
-    """Return the builtins a traced function may use; not to be written to."""
+    """Return the builtins that a traced function may use; read-only."""
     return {
         name: value
         for name, value in vars(builtins).items()
@@ -64,5 +64,5 @@ def _line(instruction: dis.Instruction) -> int | None:
 
 @lru_cache(maxsize=1024)
 def decides(code: CodeType) -> bool:
-    """Return whether the code can take another way for another value: it branches or loops."""
+    """Return whether the code can take another path for another value, because it branches or loops."""
     return any("JUMP" in i.opname or i.opname == "FOR_ITER" for i in instructions(code))

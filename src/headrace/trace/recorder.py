@@ -315,7 +315,7 @@ class Recorder:
         return [_same_layout(array) for _, array in self.captured]
 
     def release(self) -> None:
-        """Let go of the samples' memory: stand-ins for NumPy's types hold on to it until the collector comes."""
+        """Free the samples: stand-ins for NumPy's types would keep them until the garbage collector runs."""
         for step in self.steps:
             for value in step.uses:
                 value.call = None

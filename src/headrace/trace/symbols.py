@@ -88,7 +88,7 @@ class Symbol:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`isinstance` asks for it: the symbol of an array is an array, that of a scalar a scalar."""
+        """The class that `isinstance` checks: the symbol of an array is an array, that of a scalar a scalar."""
         value = self._value
         if value.sample is not None:
             return type(value.sample)

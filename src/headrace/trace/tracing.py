@@ -179,7 +179,7 @@ def record(
 def refusing_kernel(call: Call) -> Kernel:
     """Return the kernel of a call that has none on blocks of the CPU."""
 
-    def kernel(values: Values, n: int) -> Any:  # noqa: ARG001
+    def kernel(_values: Values, _n: int) -> Any:
         raise TypeError(f"{call.name} has no form for blocks")
 
     return kernel

@@ -17,7 +17,7 @@ EXACT: dict[str, Any] = {"add": np.add, "subtract": np.subtract, "multiply": np.
 """Operations that IEEE 754 rounds correctly: any loop gives the same bits."""
 
 Change = Callable[[Any], Any]
-"""A function from values to as many others."""
+"""A function from values to the same number of values."""
 
 
 def change_of_values(name: str, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
@@ -85,4 +85,4 @@ def _changed(column: Any, change: Change) -> Any:
         return Varied(change(column.packed()), column.shapes)
     if isinstance(column, Ragged) and isinstance(column.values, np.ndarray):
         return Ragged(change(column.values), column.offsets)
-    raise TypeError(f"rows of {type(column).__name__}")  # then each is made by itself
+    raise TypeError(f"rows of {type(column).__name__}")  # the caller then handles each row by itself

@@ -71,7 +71,7 @@ class Value:
     static: bool = False
     """Whether the sample is the value itself, a constant for all rows."""
     spec: TensorSpec | None = None
-    """What is known of a value that is no dense array."""
+    """The spec of a value that is not a dense array."""
     faithful: bool = True
     """Whether rows of a block have the sample's memory layout."""
     call: Call | None = None
@@ -81,7 +81,7 @@ class Value:
 
     @property
     def opaque(self) -> bool:
-        """Whether it only travels through."""
+        """Whether the function only passes it on."""
         return self.sample is None
 
 

@@ -1,1 +1,4 @@
-"""Parsers of the file formats that public datasets come in: IDX, CIFAR's binary files, MATLAB, archives, tables."""
+"""Parsers of the file formats that public datasets come in: IDX, CIFAR's binary files, MATLAB, archives, tables.
+
+Only `datasets.public` imports it. It knows bytes and arrays; it knows no dataset.
+"""

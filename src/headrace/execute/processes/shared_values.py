@@ -185,7 +185,7 @@ def _orders(structure: Structure) -> Any:
 
 
 @lru_cache(256)
-def _pickle_structure(structure: Structure, orders: Any) -> bytes:  # noqa: ARG001
+def _pickle_structure(structure: Structure, _orders: Any) -> bytes:
     return _pickle_apart(structure, [])[0]
 
 

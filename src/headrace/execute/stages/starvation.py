@@ -92,7 +92,7 @@ _said: set[tuple[str, ...]] = set()
 
 
 def _is_new(stages: list[dict[str, Any]]) -> bool:
-    """Whether nothing was said of a pipeline with these stages yet: epochs are many, the advice is one."""
+    """Whether no advice was given yet for a pipeline with these stages: it is given once, not in every epoch."""
     labels = tuple(str(stage["stage"]) for stage in stages)
     if labels in _said:
         return False

@@ -1,4 +1,4 @@
 """JSON lines: one object a line, with inferred or given types.
 
-It knows `formats.shared`; no other format.
+It knows `formats.shared`, lines from `formats.text`, and the choice of columns from `formats.tables`.
 """

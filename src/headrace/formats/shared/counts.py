@@ -18,7 +18,7 @@ FOOTER_THREADS = 16
 
 @dataclass(frozen=True)
 class Count:
-    """The rows of each group of a file as it was. No identity if it could not be opened, which counts as one error."""
+    """The rows of each group of a file, and its identity; None if it could not be opened, which counts as one error."""
 
     identity: Identity | None
     groups: tuple[int, ...] = (1,)

@@ -50,7 +50,7 @@ class FileNames(Held):
 
 
 @opens(FileNames)
-def open_file_names(node: FileNames, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_file_names(node: FileNames, ctx: Context, _at: At) -> Stream:
     """Return the names in turn."""
 
     def read(start: int, stop: int) -> Block:

@@ -31,7 +31,7 @@ MAX_REMOTE_CHECKS = 256
 open ones.
 """
 MISSING_FILE_ERRNOS = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG}
-"""Errors that say that the file does not exist for us, not that it could not be read just now."""
+"""Errors that mean that the file is missing or forbidden, as opposed to transient ones."""
 CHECKS_IN_FLIGHT = 16
 """How many files are checked at a time."""
 
@@ -299,13 +299,13 @@ def _identity(path: str) -> Identity | None:
     try:
         return file_identity(path)
     except OSError as error:
-        if error.errno not in MISSING_FILE_ERRNOS:  # else a state would be taken of what is not so
+        if error.errno not in MISSING_FILE_ERRNOS:  # otherwise a state would hold an identity that is wrong
             raise
         return None
 
 
 def common_folder(names: Sequence[str]) -> str:
-    """Return what the names of files in one folder, or below it, begin with."""
+    """Return the common prefix of the names of files in or below one folder."""
     first, last = (min(names), max(names)) if names else ("", "")
     alike = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[: first.rfind("/", 0, alike) + 1]

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.errors import ElementError, HeadraceError
-from headrace.formats.fixed.format import FixedLength
 from headrace.formats.shared.files import file_identity, file_size, local_path, open_path
 from headrace.formats.shared.format import Format, Offsets
 from headrace.formats.shared.packed import PROBE_BYTES
 from headrace.formats.shared.sidecar import SavedIndex, Sidecar, fresh_sidecar, kept_sidecar, put_beside
 from headrace.formats.shared.window import FileWindow, open_window
+from headrace.plan.capabilities import provides
 from headrace.remote.identity import Identity, signature
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, Transport
@@ -40,13 +40,31 @@ class Index(Protocol):
         ...
 
 
+class CountsBySize(Protocol):
+    """A format whose records are found by arithmetic: all have the same number of bytes."""
+
+    @property
+    def record_bytes(self) -> int:
+        """The size of each record."""
+
+    @property
+    def header_bytes(self) -> int:
+        """How many bytes come before the first."""
+
+    def count(self, size: int) -> int:
+        """Return how many records a file of this size holds."""
+
+    def refusal(self, size: int) -> str | None:
+        """Return why a file of this size cannot be one."""
+
+
 class Arithmetic:
     """The index of a file of fixed-length records, computed from its size."""
 
     terminator = b""
     place: str | None = None
 
-    def __init__(self, form: FixedLength, size: int) -> None:
+    def __init__(self, form: CountsBySize, size: int) -> None:
         self.count: int = form.count(size)
         self._size = size
         self._first = form.header_bytes
@@ -95,7 +113,7 @@ def _check(path: str, form: Format) -> None:
 
 def fresh_index(path: str, form: Format, via: Transport = ALONE) -> Index | None:
     """Return the index of a file, if there is one that belongs to what the file is now."""
-    if not isinstance(form, FixedLength):
+    if not provides(form, CountsBySize):
         return fresh_sidecar(path, form, via)
     try:
         size = file_size(path, via)
@@ -117,7 +135,7 @@ def index_file(path: str, form: Format, via: Transport = ALONE, *, beside: bool 
     found = fresh_index(path, form, via)
     if found is not None:
         return put_beside(path, found, via) if beside and isinstance(found, Sidecar) else found
-    if isinstance(form, FixedLength):
+    if provides(form, CountsBySize):
         raise _damage_error(path, form.refusal(file_size(path, via) or 0) or "its size is not known", 0, 0)
     return kept_sidecar(path, form, scan_index(path, form, via), via, beside=beside)
 

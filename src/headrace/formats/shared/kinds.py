@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.formats.shared.format import Format
 from headrace.formats.shared.packed import likely_packing
 from headrace.formats.shared.reader import first_bytes
-from headrace.formats.text.format import MARK
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, Transport
 
@@ -142,7 +142,7 @@ def file_kind(path: str, via: Transport = ALONE) -> FileKind:
             return FileKind(form.name, compression)
     if b"\0" in head or _is_binary(head):
         raise ValueError(f"{show_path(path)}: neither {', '.join(sorted(set(formats) - {'text'}))} nor text")
-    text = head.removeprefix(MARK).lstrip()
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     return FileKind("JSON lines" if text.startswith(b"{") else "text", compression)
 
 
@@ -154,7 +154,7 @@ def _by_content(head: bytes) -> Iterator[FileFormat]:
 
 
 def common_file_kind(paths: list[str]) -> FileKind:
-    """Return what files are that are read together."""
+    """Return the kind of files that are read together. Raise ValueError if they differ."""
     kinds = {path: file_kind(path) for path in paths}
     first = kinds[paths[0]]
     for path, kind in kinds.items():

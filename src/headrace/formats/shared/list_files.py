@@ -152,12 +152,12 @@ def _matching(pattern: str, via: Transport) -> list[str]:
         found = glob.glob(_literal(pattern), include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
         return [name for name in found if not _is_ours(name, pattern) and not is_sidecar(name)]
     names = matching_names(pattern, via)
-    beside = {name + SUFFIX for name in names}  # in a store each look is a request: at nothing else
+    beside = {name + SUFFIX for name in names}  # a store needs a request per file, so only the first is checked
     return [name for name in names if not _is_ours(name, pattern) and not (name in beside and is_sidecar(name, via))]
 
 
 def _literal(pattern: str) -> str:
-    """Return the pattern, with what exists as it is written taken as it is: a folder `runs[1]`, a file `what?.txt`."""
+    """Return the pattern, with names that exist literally escaped: a folder `runs[1]`, a file `what?.txt`."""
     parts = pattern.split("/")
     exist = [not glob.has_magic(part) or os.path.lexists("/".join(parts[: i + 1])) for i, part in enumerate(parts)]
     written = exist.index(False) if False in exist else len(parts)
@@ -165,6 +165,6 @@ def _literal(pattern: str) -> str:
 
 
 def _is_ours(name: str, pattern: str) -> bool:
-    """Return whether this is no data, by its name, but something that headrace has put beside them."""
+    """Return whether the name is that of a file that headrace put beside the data, such as an index."""
     folders = name.split("/")
     return (FOLDER in folders and FOLDER not in pattern.split("/")) or name.endswith((TEMPORARY, SWAP))

@@ -68,7 +68,7 @@ def read_files(
     storage_options: StorageOptions | None = None,
     child: Callable[..., Node] = Records,
 ) -> Dataset:
-    """Return a dataset of the records of these files: what all readers come down to."""
+    """Return a dataset of the records of these files: the common end of all readers."""
     names, files = file_names(reader, filenames, storage_options)
     turns = None if num_parallel_reads is None else DEFAULT_CYCLE_LENGTH
     if num_parallel_reads not in (None, AUTOTUNE):
@@ -289,7 +289,7 @@ class Files(Node):
 
     @property
     def fn(self) -> Callable[[Any], Node]:
-        """Makes the records of one file of its name."""
+        """Make the node of one file from its name."""
         return self._records
 
     def _records(self, name: Any) -> Node:

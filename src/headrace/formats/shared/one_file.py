@@ -29,7 +29,7 @@ from headrace.remote.transport import StorageOptions, Transport
 log: logging.Logger = logging.getLogger("headrace")
 
 Missing = Literal["raise", "skip"]
-"""What a reader does about a file that cannot be opened: an error in its place, or leave it out and log that."""
+"""What a reader does with a file that cannot be opened: return an error in its place, or leave it out and log it."""
 
 NO_FILE = Token("", 0)
 """In a mark, in place of the identity of a file that could not be opened."""
@@ -128,7 +128,7 @@ class OneFile(Node):
 
 
 MAX_SMALL_FILE_BYTES = 256 << 10
-"""A file of at most this size is read faster than a thread could be started."""
+"""Reading a file of at most this size takes less time than starting a thread."""
 
 
 def small_size(name: str) -> int | None:
@@ -138,7 +138,7 @@ def small_size(name: str) -> int | None:
 
 
 def small_stat(name: str) -> os.stat_result | None:
-    """Return what the system says of a small file on this machine; None for any other."""
+    """Return the stat result of a small local file; None for any other file."""
     path = local_path(name)
     try:
         found = None if path is None else os.stat(path)  # noqa: PTH116 - a Path takes as long again

@@ -22,7 +22,7 @@ def likely_packing(head: bytes) -> str:
 
 
 def remedy(compression: str) -> str:
-    """Return what to do about such a file."""
+    """Return the advice for an error about such a file."""
     return f"this is {compression} data: say compression_type={compression!r}"
 
 

@@ -63,7 +63,7 @@ class Quarantine:
             self.read += rows
 
     def keep(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes], *, rows: int = 1) -> None:
-        """Put a bad record aside, or `rows` of them, once however often it is met; raises beyond the budget."""
+        """Store a bad record, or `rows` of them, once even if it is met again. Raise if the budget is exceeded."""
         with self._lock:
             self.count += rows
             self.read += rows
@@ -110,7 +110,7 @@ class SkipPolicy:
         """Nothing to count."""
 
     def keep(self, file: str, offset: int, number: int, reason: str, _pieces: list[bytes], *, rows: int = 1) -> None:
-        """Say so."""
+        """Log the bad record."""
         more = f" and {rows - 1} after it" if rows > 1 else ""
         log.warning("skipped %s, record %d%s, byte %d: %s", file, number, more, offset, reason)
 

@@ -22,7 +22,7 @@ from headrace.remote.transport import ALONE, Transport
 SEARCH_OVERLAP_BYTES = 16
 """How many bytes are searched again when the search for the next record continues with more bytes."""
 SKIP_CHUNK_BYTES = 4 << 20
-"""How many bytes are scanned at a time if nothing is made of them and they need not be copied."""
+"""How many bytes are scanned at a time if no rows are made and nothing is copied."""
 REFERENCE_CHUNK_BYTES = 64 << 20
 """How many bytes are scanned at a time if only references are made."""
 MAX_KEPT_BYTES = 16 << 20
@@ -71,7 +71,7 @@ class Habit:
 
 
 class HeldPart(Protocol):
-    """Bytes of a file that need not be read from it any more."""
+    """Bytes of a file that were read already."""
 
     def window(self, offset: int) -> FileWindow | None:
         """Return a window that begins there. None if the file must be read again."""
@@ -155,7 +155,7 @@ class Reader:
         return found
 
     def pass_over(self, count: int) -> int:
-        """Pass over up to `count` records without making anything of them; `read` meets the bad ones, and the end."""
+        """Skip up to `count` records without making rows; bad records and the end are left to `read`."""
         passed, window = 0, self._window
         if self._fresh and self.refusal() is not None:
             return 0
@@ -320,7 +320,7 @@ class Reader:
         return self._format.doubt(window.data[:PROBE_BYTES].tobytes())
 
     def _search(self, wrong: ReadItem) -> None:
-        """Pass over bytes until a record is found, or the file ends."""
+        """Skip bytes until a record is found, or the file ends."""
         assert isinstance(wrong, BadRecord)
         window, start = self._window, 1
         while True:

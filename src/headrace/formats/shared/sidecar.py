@@ -1,4 +1,4 @@
-"""Files that say where the records of other files begin: where they are kept, and when they are trusted.
+"""Sidecars: files with the offsets of the records of other files, where they are kept, and when they are trusted.
 
 Readers keep the indexes they make in the user's cache folder (`index_cache.py`) and write nothing beside the data. What
 a user asks for, or writes, is kept beside it: that of `data/x.tfrecord` is `data/.headrace/x.tfrecord.idx`, where no
@@ -101,7 +101,7 @@ def _kept_bytes(path: str, form: Format, via: Transport) -> Iterator[tuple[str, 
 
 
 def _load(data: bytes, form: Format, place: str) -> Sidecar | None:
-    """Return what these bytes say, None if they are nonsense, or about another format."""
+    """Return the index in these bytes; None if they are invalid, or for another format."""
     start = len(KIND + VERSION)
     stop = data.find(b"\n", start, start + HEADER_BYTES)
     if not data.startswith(KIND + VERSION) or stop < 0:
@@ -140,7 +140,7 @@ def _in_order(bases: Offsets, deltas: NDArray[Any], size: int) -> bool:
 
 
 def _fits(found: Sidecar, path: str, form: Format, via: Transport) -> bool:
-    """Return whether a sidecar is that of the file: by what the file is, by its end, and by some of its records."""
+    """Return whether a sidecar belongs to the file: compare the file's identity, its end, and some of its records."""
     end, size = int(found.starts(np.array([found.count]))[0]), found.identity.size or 0
     try:
         file = open_path(path, via)
@@ -156,7 +156,7 @@ def _fits(found: Sidecar, path: str, form: Format, via: Transport) -> bool:
 
 def _some_records(found: Sidecar, path: str) -> list[list[int]]:
     """Return where some of the records that can be checked quickly begin and end."""
-    if local_path(path) is None or not found.count:  # in a store each look is a request
+    if local_path(path) is None or not found.count:  # a store needs a request for each
         return []
     numbers = np.arange(min(found.count, RECORDS_CHECKED)) * (found.count - 1) // max(1, RECORDS_CHECKED - 1)
     bounds = np.stack([found.starts(numbers), found.starts(numbers + 1)], 1)

@@ -66,7 +66,7 @@ class SmallFiles:
             return None
         rows, stops = found
         columns = rows.columns
-        if ctx.objects:  # as those of larger files
+        if ctx.objects:  # as large files are read
             columns = [box_text(c) if kind_of(c).name == "text" else c for c in columns]
         return Block(self.format.structure, columns, rows.rows), stops, read.signatures
 
@@ -102,6 +102,6 @@ def read_small(paths: Iterable[str]) -> SmallContents | None:
                 return None
             parts.append(data)
             signatures.append(signature(found))
-    except OSError:  # it is met again, in the place of that file
+    except OSError:  # the error is raised again when that file is read
         return None
     return SmallContents(b"".join(parts), np.cumsum([len(part) for part in parts]), signatures)

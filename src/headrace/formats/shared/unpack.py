@@ -17,7 +17,7 @@ CODECS = ("", "GZIP", "ZLIB", "ZSTD")
 COMPRESSED_CHUNK_BYTES = 256 << 10
 """How many compressed bytes are read at a time."""
 DECOMPRESSED_CHUNK_BYTES = 64 << 10
-"""Of zstd data so much is requested at a time, wherever it goes: what comes before damage does not depend on it."""
+"""How many bytes of zstd data are requested at a time: fixed, so that the bytes before damage are always the same."""
 
 
 def codec(compression_type: str | None) -> str:
@@ -34,7 +34,7 @@ class DamagedError(Exception):
 
 
 class Unpacker(Protocol):
-    """Gives the bytes of a file in order."""
+    """A reader of the bytes of a file, in order."""
 
     def read_into(self, out: Bytes) -> int:
         """Read some bytes into `out`, none only at the end. Return how many. Raises DamagedError."""
@@ -86,7 +86,7 @@ class Inflated:
         if not self._input:
             self._input = _piece(self._packed)
         if not self._input:
-            rest: bytes = self._inflate.decompress(b"", most)  # what there was no room for before
+            rest: bytes = self._inflate.decompress(b"", most)  # what did not fit into the previous buffer
             if rest:
                 return rest
             self._ended = True

@@ -51,7 +51,7 @@ class FileWindow(Protocol):
         ...
 
     def more(self, least: int = 0) -> None:
-        """Read on; a record that did not fit has as much again."""
+        """Read on; twice as much if a record did not fit."""
         ...
 
     def use(self, count: int) -> None:

@@ -53,7 +53,7 @@ def arrow_spec(kind: pa.DataType) -> TensorSpec:
             f"is of type {kind}, which has more digits than a float64 tells apart "
             "(pyarrow.compute.cast to pa.float64() takes the nearest, to pa.string() keeps every digit)"
         )
-    raise SpecError(f"is of type {kind}, which NumPy has nothing like")
+    raise SpecError(f"is of type {kind}, which NumPy does not support")
 
 
 def is_dense(kind: pa.DataType) -> bool:
@@ -231,7 +231,7 @@ def _is_tensor(kind: Any) -> bool:
 
 
 def is_stored_as(kind: Any) -> bool:
-    """Whether the values are those of the storage, with a meaning that NumPy has no word for.
+    """Whether the values are those of the storage, with a meaning that NumPy lacks.
 
     So are JSON, UUIDs, and extension types that store lists, as arrays of other libraries do. A number that stands for
     something else, such as a period of pandas, is not.
@@ -287,7 +287,7 @@ def in_takeable_layout(array: pa.Array) -> pa.Array:
 
 
 def has_views(kind: pa.DataType) -> bool:
-    """Whether rows lie scattered, or as runs: Arrow has no way to take some of them by number."""
+    """Return whether Arrow cannot take rows of this type by number: views of text or runs, also in lists."""
     return has_views(kind.value_type) if is_list(kind) else kind.id in (*ids().views, ids().run_ends)
 
 

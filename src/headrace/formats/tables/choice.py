@@ -98,7 +98,7 @@ def _as_leaf(name: str, value: Any) -> Any:
         raise SpecError(no_value(name))
     if isinstance(value, dict | tuple):
         raise SpecError(
-            f"column {name!r} holds a {type(value).__name__}, which is no value of a column but parts of it"
+            f"column {name!r} holds a {type(value).__name__}, which is not a value of a column but several parts"
         )
     if not isinstance(value, list):
         return value

@@ -61,13 +61,13 @@ class Groups(ABC):
         for name in self.names if local_path(self.path) is not None and len(self.names) > 1 else ():
             try:
                 alone = type(self)(self.path, Choice((name,)), None)
-            except Exception:  # the file is not what it was when it was opened: it is no column's fault
+            except Exception:  # the file has changed since it was opened: no column is at fault
                 return None
             try:
                 for _ in alone.batches(group):
                     pass
                 others = True
-            except Exception:  # whatever it was that kept the group from being read
+            except Exception:  # the reason why the group cannot be read
                 damaged = damaged or name
             finally:
                 alone.close()
@@ -111,7 +111,7 @@ class ParquetGroups(Groups):
             raise
 
     def count_group(self, group: int) -> tuple[int, int]:
-        found = self._file.metadata.row_group(group)  # not its columns: of damaged ones, asking ends the process
+        found = self._file.metadata.row_group(group)  # not its columns: reading damaged ones crashes
         return max(0, int(found.num_rows)), min(int(found.total_byte_size), 8 * self._source.size())
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:

@@ -138,5 +138,5 @@ class FlatTable:
     def _target(self, field: int) -> int:
         at = self._place(field)
         if at is None:
-            raise ValueError("a description lacks what it should hold")
+            raise ValueError("a description lacks a required field")
         return at + self.read("<I", at)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from headrace.columns import Column
 from headrace.errors import SpecError, raise_if_passing
-from headrace.formats.shared.damage import check_layout
 from headrace.formats.tables.arrow import is_text
 from headrace.formats.tables.choice import Choice
+from headrace.formats.tables.damage import check_layout
 from headrace.formats.tables.groups import Groups
 from headrace.formats.tables.tables import table_columns
 from headrace.plan.structure import Structure
@@ -36,7 +36,7 @@ class Lost(NamedTuple):
 
     @property
     def fault(self) -> bool:
-        """Whether reading failed, not what was read: another time these rows may be there."""
+        """Whether the error is one of reading, not of the data: it may be transient."""
         import pyarrow as pa
 
         if isinstance(self.cause, OSError):
@@ -77,7 +77,7 @@ def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choic
 
 
 def blame_column(groups: Groups, group: int, error: Exception) -> str:
-    """Return what is wrong with a group, with the column that it is wrong with."""
+    """Return the reason why a group cannot be read, with the damaged column if it is known."""
     fault = Lost("", 0, cause=error).fault
     name = None if fault else groups.damaged_column(group)
     return (
@@ -88,7 +88,7 @@ def blame_column(groups: Groups, group: int, error: Exception) -> str:
 
 
 def arrow_message(error: Exception) -> str:
-    """Return what Arrow has to say."""
+    """Return the message of an error of Arrow's."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -119,5 +119,5 @@ def _value(column: pa.Array) -> Any:
         return column[0].as_py()
     except UnicodeDecodeError:
         return column.cast(pa.large_binary())[0].as_py() if is_text(column.type) else "…"
-    except Exception:  # Python has no such date, or the like: nothing that could be shown
+    except Exception:  # e.g. a date that Python does not support: it cannot be shown
         return "…"

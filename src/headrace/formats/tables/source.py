@@ -80,18 +80,18 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
 
     kept = pq.filters_to_expression(filter) if isinstance(filter, list) else filter
     choice = Choice.of(columns, exclude, cast, nulls)
-    return _read(
+    return read_tables(
         "ParquetDataset",
         ParquetGroups,
         file_pattern,
         choice,
-        kept,
-        num_parallel_reads,
-        on_error,
-        missing,
-        index,
-        name,
-        storage_options,
+        kept=kept,
+        num_parallel_reads=num_parallel_reads,
+        on_error=on_error,
+        missing=missing,
+        index=index,
+        name=name,
+        storage_options=storage_options,
     )
 
 
@@ -137,18 +137,17 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     [{'x': np.float64(1.5)}, {'x': np.float64(nan)}]
     """
     choice = Choice.of(columns, exclude, cast, nulls)
-    return _read(
+    return read_tables(
         "ArrowDataset",
         ArrowGroups,
         file_pattern,
         choice,
-        None,
-        num_parallel_reads,
-        on_error,
-        missing,
-        index,
-        name,
-        storage_options,
+        num_parallel_reads=num_parallel_reads,
+        on_error=on_error,
+        missing=missing,
+        index=index,
+        name=name,
+        storage_options=storage_options,
     )
 
 
@@ -178,21 +177,21 @@ def _naming(where: str) -> Iterator[None]:
         raise type(error)(f"{where}: {error}") from None
 
 
-def _read(
+def read_tables(
     reader: str,
     groups: type[Groups],
-    pattern: Any,
+    filenames: Any,
     choice: Choice,
-    kept: Any,
-    reads: Any,
-    on_error: Any,
-    missing: Missing,
-    index: bool | str,
-    name: str | None,
-    storage: StorageOptions | None,
+    *,
+    kept: Any = None,
+    missing: Missing = "raise",
+    index: bool | str = "auto",
+    storage_options: StorageOptions | None = None,
+    **options: Any,
 ) -> Dataset:
-    files = matching(pattern, storage, keep_missing=missing == "skip")
-    via = ALONE.using(storage)
+    """Return a dataset of the rows of these files of tables; `options` are those of `read_files`."""
+    files = matching(filenames, storage_options, keep_missing=missing == "skip")
+    via = ALONE.using(storage_options)
     shown = first_readable(files, missing, via)
     with (
         _naming(f"{reader}: {show_path(shown)}"),
@@ -204,14 +203,11 @@ def _read(
         reader,
         files,
         form,
-        buffer_size=None,
-        num_parallel_reads=reads,
-        on_error=on_error,
         missing=missing,
         counts=rows_in_files(reader, files, form, index, via),
-        name=name,
-        storage_options=storage,
+        storage_options=storage_options,
         child=TableRows,
+        **options,
     )
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.columns import Column
 from headrace.errors import SpecError
-from headrace.formats.shared.damage import check_layout, check_text
 from headrace.formats.tables import arrow
 from headrace.formats.tables.choice import OBJECT, Choice, as_objects, cast_kind, check_names, no_value
+from headrace.formats.tables.damage import check_layout, check_text
 from headrace.formats.tables.fields import arrow_fields, field_arrays
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure, flatten
@@ -152,7 +152,7 @@ def _leaves(path: Path, array: pa.Array, choice: Choice) -> Iterator[tuple[Path,
 
 
 def _objects(name: str, array: pa.Array, choice: Choice) -> Column:
-    """Return what Python has for each value."""
+    """Return each value as a Python object."""
     try:
         return as_objects(name, array.to_pylist(), choice)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
 """WebDataset: samples in tar archives.
 
-It knows `formats.shared`; no other format. The public source is in `sources`, because it decodes images.
+It knows `formats.shared`, and lines from `formats.text`. The public source is in `sources`, because it decodes images.
 """

@@ -40,7 +40,7 @@ class DamageError(ValueError):
 
 
 class MoreNeededError(ValueError):
-    """The bytes end within a member that begins `at`."""
+    """The bytes end within a member that begins at `at`."""
 
     def __init__(self, at: int) -> None:
         super().__init__("the file ends within a member")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from headrace.image.on_device.form import image_form
 from headrace.image.operation import each_row
 from headrace.plan.dtypes import numpy_dtype
 
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
+
 UINT8 = np.dtype(np.uint8)
 FLOAT = np.dtype(np.float32)
 
 
-def converted(machine: Any, x: Any, dtype: np.dtype[Any], *, saturate: bool = False) -> Any:
+def converted(machine: Machine, x: Any, dtype: np.dtype[Any], *, saturate: bool = False) -> Any:
     """Return pixels in another dtype, by the rules of `convert_image_dtype`."""
     torch, have = machine.torch, numpy_dtype_of(x)
     if have == dtype:
@@ -42,11 +45,11 @@ def converted(machine: Any, x: Any, dtype: np.dtype[Any], *, saturate: bool = Fa
     return torch.nan_to_num(scaled.clamp(float(limits.min), float(high))).to(torch_dtype(machine, dtype))
 
 
-def _number(machine: Any, value: float, dtype: np.dtype[Any]) -> Any:
+def _number(machine: Machine, value: float, dtype: np.dtype[Any]) -> Any:
     return machine.torch.tensor(np.array(value, dtype).item(), dtype=torch_dtype(machine, dtype))
 
 
-def _between_integers(machine: Any, x: Any, have: np.dtype[Any], wanted: np.dtype[Any], *, saturate: bool) -> Any:
+def _between_integers(machine: Machine, x: Any, have: np.dtype[Any], wanted: np.dtype[Any], *, saturate: bool) -> Any:
     torch, limits = machine.torch, np.iinfo(wanted)
     largest, other = int(np.iinfo(have).max), int(limits.max)
     wide = x.to(torch.int64)
@@ -58,18 +61,18 @@ def _between_integers(machine: Any, x: Any, have: np.dtype[Any], wanted: np.dtyp
     return (wide * ((other + 1) // (largest + 1))).to(torch_dtype(machine, wanted))
 
 
-def _unit(machine: Any, x: Any) -> Any:
+def _unit(machine: Machine, x: Any) -> Any:
     """Return pixels in float32, integers from 0 to 1."""
     return converted(machine, x, FLOAT)
 
 
-def _back(machine: Any, x: Any, dtype: np.dtype[Any]) -> Any:
+def _back(machine: Machine, x: Any, dtype: np.dtype[Any]) -> Any:
     if dtype == UINT8:
         return (x * 255.5).clamp(0, 255).nan_to_num(0).to(machine.torch.uint8)
     return converted(machine, x, dtype, saturate=True)
 
 
-def _factors(machine: Any, pixels: Pixels, value: Any, part: slice, dtype: Any = np.float32) -> Any:
+def _factors(machine: Machine, pixels: Pixels, value: Any, part: slice, dtype: Any = np.float32) -> Any:
     factors = each_row(value, len(pixels), dtype)
     if factors.ndim != 1:
         raise ValueError(f"one number is needed for an image, not {factors.shape[1:]}")
@@ -77,7 +80,7 @@ def _factors(machine: Any, pixels: Pixels, value: Any, part: slice, dtype: Any =
 
 
 @image_form(colour.adjust_brightness, each=("delta",))
-def _brightness(machine: Any, pixels: Pixels, delta: Any) -> Any:
+def _brightness(machine: Machine, pixels: Pixels, delta: Any) -> Any:
     def change(x: Any, part: slice) -> Any:
         if x.dtype == machine.torch.float16:
             return x + _factors(machine, pixels, delta, part).to(x.dtype)
@@ -87,7 +90,7 @@ def _brightness(machine: Any, pixels: Pixels, delta: Any) -> Any:
 
 
 @image_form(colour.adjust_contrast, each=("contrast_factor",))
-def _contrast(machine: Any, pixels: Pixels, contrast_factor: Any) -> Any:
+def _contrast(machine: Machine, pixels: Pixels, contrast_factor: Any) -> Any:
     torch = machine.torch
 
     def change(x: Any, part: slice) -> Any:
@@ -108,7 +111,7 @@ def _need_colours(pixels: Pixels, what: str) -> None:
 
 
 @image_form(colour.adjust_saturation, each=("saturation_factor",))
-def _saturation(machine: Any, pixels: Pixels, saturation_factor: Any) -> Any:
+def _saturation(machine: Machine, pixels: Pixels, saturation_factor: Any) -> Any:
     _need_colours(pixels, "saturation")
     torch = machine.torch
 
@@ -126,7 +129,7 @@ def _saturation(machine: Any, pixels: Pixels, saturation_factor: Any) -> Any:
 
 
 @image_form(colour.adjust_hue, each=("delta",))
-def _hue(machine: Any, pixels: Pixels, delta: Any) -> Any:
+def _hue(machine: Machine, pixels: Pixels, delta: Any) -> Any:
     _need_colours(pixels, "hue")
     if not (np.abs(each_row(delta, len(pixels), np.float32)) <= 1).all():
         raise ValueError("delta must be between -1 and 1")
@@ -150,7 +153,7 @@ def _hue(machine: Any, pixels: Pixels, delta: Any) -> Any:
 
 
 @image_form(colour.adjust_gamma, each=("gamma", "gain"))
-def _gamma(machine: Any, pixels: Pixels, gamma: Any, gain: Any) -> Any:
+def _gamma(machine: Machine, pixels: Pixels, gamma: Any, gain: Any) -> Any:
     powers, times = (each_row(value, len(pixels), np.float32) for value in (gamma, gain))
     if not (powers >= 0).all():
         raise ValueError("gamma must not be negative")
@@ -170,7 +173,7 @@ def _gamma(machine: Any, pixels: Pixels, gamma: Any, gain: Any) -> Any:
 
 
 @image_form(colour.per_image_standardization)
-def _standardise(machine: Any, pixels: Pixels) -> Any:
+def _standardise(machine: Machine, pixels: Pixels) -> Any:
     torch = machine.torch
 
     def change(x: Any, part: slice) -> Any:  # noqa: ARG001
@@ -184,7 +187,7 @@ def _standardise(machine: Any, pixels: Pixels) -> Any:
 
 
 @image_form(colour.rgb_to_grayscale)
-def _grey(machine: Any, pixels: Pixels) -> Any:
+def _grey(machine: Machine, pixels: Pixels) -> Any:
     _need_colours(pixels, "rgb_to_grayscale")
 
     def change(x: Any, part: slice) -> Any:  # noqa: ARG001
@@ -196,7 +199,7 @@ def _grey(machine: Any, pixels: Pixels) -> Any:
 
 
 @image_form(colour.grayscale_to_rgb)
-def _from_grey(machine: Any, pixels: Pixels) -> Any:
+def _from_grey(machine: Machine, pixels: Pixels) -> Any:
     if (pixels.shapes[:, 2] != 1).any():
         raise ValueError("grayscale_to_rgb needs images of one channel")
     return pixels.each(machine, lambda x, _: x.expand(*x.shape[:3], 3).contiguous())
@@ -210,7 +213,7 @@ def _need_floats(pixels: Pixels, what: str) -> None:
 
 
 @image_form(colour.rgb_to_hsv)
-def _hsv(machine: Any, pixels: Pixels) -> Any:
+def _hsv(machine: Machine, pixels: Pixels) -> Any:
     _need_floats(pixels, "rgb_to_hsv")
     torch = machine.torch
 
@@ -231,7 +234,7 @@ def _hsv(machine: Any, pixels: Pixels) -> Any:
 
 
 @image_form(colour.hsv_to_rgb)
-def _rgb(machine: Any, pixels: Pixels) -> Any:
+def _rgb(machine: Machine, pixels: Pixels) -> Any:
     _need_floats(pixels, "hsv_to_rgb")
 
     def change(x: Any, part: slice) -> Any:  # noqa: ARG001
@@ -243,6 +246,6 @@ def _rgb(machine: Any, pixels: Pixels) -> Any:
 
 
 @image_form(convert_image_dtype)
-def _convert(machine: Any, pixels: Pixels, dtype: Any, saturate: bool) -> Any:
+def _convert(machine: Machine, pixels: Pixels, dtype: Any, saturate: bool) -> Any:
     made = converted(machine, pixels.flat, numpy_dtype(dtype), saturate=saturate)
     return Pixels(made, pixels.shapes, pixels.starts, pixels.strides)

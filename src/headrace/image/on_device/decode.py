@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from headrace.device.pixels import Pixels
 from headrace.image.codecs import JPEG, read_headers
 from headrace.image.decode import FAST_DCT, decode_jpeg, decode_jpeg_column
 from headrace.io.binary import bytes_column
+
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
 
 REMEDY = (
     'give decode_jpeg dct_method="INTEGER_ACCURATE", fancy_upscaling=False, whose pixels the GPU gives to the bit, or '
@@ -54,7 +57,7 @@ def is_baseline(content: NDArray[np.uint8]) -> bool:
 
 @device_form("decode_jpeg", inspect.signature(decode_jpeg), on_cpu=("contents",), check=_why_not_there)
 def _decode(
-    machine: Any,
+    machine: Machine,
     contents: Any,
     channels: int,
     ratio: int,
@@ -82,7 +85,7 @@ def _decode(
     return _flat(machine, images)
 
 
-def _by_gpu(machine: Any, files: list[NDArray[np.uint8]], channels: int) -> list[Any]:
+def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> list[Any]:
     """Return images of the files (channels, height, width); None for all if one of them stops the decoder."""
     io = framework("torchvision.io", 'map(decode_jpeg, device="cuda")')
     mode = {0: io.ImageReadMode.UNCHANGED, 1: io.ImageReadMode.GRAY, 3: io.ImageReadMode.RGB}[channels]
@@ -96,7 +99,7 @@ def _by_gpu(machine: Any, files: list[NDArray[np.uint8]], channels: int) -> list
     return made
 
 
-def _flat(machine: Any, images: list[Any]) -> Pixels:
+def _flat(machine: Machine, images: list[Any]) -> Pixels:
     shapes = np.array([(x.shape[1], x.shape[2], x.shape[0]) for x in images], np.int64)
     sizes = shapes.prod(1)
     flat = machine.torch.cat([x.contiguous().reshape(-1) for x in images])

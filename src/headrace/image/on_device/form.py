@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.device.forms import device_form
 from headrace.device.pixels import Pixels
 from headrace.image.operation import Each
+
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
 
 Run = Callable[..., Any]
 
@@ -27,7 +30,7 @@ def image_form(
     first = next(iter(signature.parameters))
 
     def register(run: Run) -> Run:
-        def form(machine: Any, **given: Any) -> Any:
+        def form(machine: Machine, **given: Any) -> Any:
             value = given.pop(first)
             batches = None if isinstance(value, Pixels) or value.dim() != 5 else value.shape[:2]
             for name in each:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,29 +12,32 @@ from headrace.image.on_device.form import image_form
 from headrace.image.operation import each_row
 from headrace.image.resize import two_sizes
 
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
+
 
 def _flags(pixels: Pixels, value: Any = True) -> Any:
     return np.full(len(pixels), value)
 
 
 @image_form(geometry.flip_left_right)
-def _flip_left_right(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+def _flip_left_right(_machine: Machine, pixels: Pixels) -> Any:
     return pixels.mirrored(_flags(pixels), 1)
 
 
 @image_form(geometry.flip_up_down)
-def _flip_up_down(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+def _flip_up_down(_machine: Machine, pixels: Pixels) -> Any:
     return pixels.mirrored(_flags(pixels), 0)
 
 
 @image_form(geometry.flip_if, each=("flag",))
-def _flip_if(machine: Any, pixels: Pixels, flag: Any, upside_down: bool) -> Any:  # noqa: ARG001
+def _flip_if(_machine: Machine, pixels: Pixels, flag: Any, upside_down: bool) -> Any:
     flags = each_row(flag, len(pixels), np.int64) != 0
     return pixels.mirrored(flags, 0 if upside_down else 1)
 
 
 @image_form(geometry.rot90)
-def _rot90(machine: Any, pixels: Pixels, k: int) -> Any:  # noqa: ARG001
+def _rot90(_machine: Machine, pixels: Pixels, k: int) -> Any:
     turns = k % 4
     if turns == 0:
         return pixels
@@ -45,7 +48,7 @@ def _rot90(machine: Any, pixels: Pixels, k: int) -> Any:  # noqa: ARG001
 
 
 @image_form(geometry.transpose)
-def _transpose(machine: Any, pixels: Pixels) -> Any:  # noqa: ARG001
+def _transpose(_machine: Machine, pixels: Pixels) -> Any:
     return pixels.transposed()
 
 
@@ -54,18 +57,18 @@ def _cut(pixels: Pixels, cuts: Any) -> Pixels:
 
 
 @image_form(geometry.central_crop)
-def _central_crop(machine: Any, pixels: Pixels, central_fraction: float) -> Any:  # noqa: ARG001
+def _central_crop(_machine: Machine, pixels: Pixels, central_fraction: float) -> Any:
     return _cut(pixels, geometry.central_cuts(pixels.shapes, central_fraction))
 
 
 @image_form(random.crop_by_draws, each=("draws",))
-def _crop(machine: Any, pixels: Pixels, size: Any, draws: Any) -> Any:  # noqa: ARG001
+def _crop(_machine: Machine, pixels: Pixels, size: Any, draws: Any) -> Any:
     return _cut(pixels, random.drawn_cuts(pixels, size, draws))
 
 
 @image_form(geometry.crop_to_bounding_box, each=("offset_height", "offset_width"))
 def _crop_to_box(
-    machine: Any,  # noqa: ARG001
+    _machine: Machine,
     pixels: Pixels,
     offset_height: Any,
     offset_width: Any,
@@ -77,12 +80,12 @@ def _crop_to_box(
 
 
 @image_form(geometry.crop_to_window, each=("window",))
-def _crop_to_window(machine: Any, pixels: Pixels, window: Any) -> Any:  # noqa: ARG001
+def _crop_to_window(_machine: Machine, pixels: Pixels, window: Any) -> Any:
     windows = each_row(window, len(pixels), np.int64).reshape(len(pixels), 4)
     return _cut(pixels, geometry.cuts_at(pixels, *windows.T))
 
 
-def framed(machine: Any, pixels: Pixels, corners: Any, height: int, width: int) -> Any:
+def framed(machine: Machine, pixels: Pixels, corners: Any, height: int, width: int) -> Any:
     """Return each image from its corner on within zeros of one size."""
     channels = int(pixels.shapes[0, 2])
     made = machine.torch.zeros((len(pixels), height, width, channels), dtype=pixels.flat.dtype, device=machine.device)
@@ -96,14 +99,14 @@ def framed(machine: Any, pixels: Pixels, corners: Any, height: int, width: int) 
 
 @image_form(geometry.pad_to_bounding_box, each=("offset_height", "offset_width"))
 def _pad(
-    machine: Any, pixels: Pixels, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+    machine: Machine, pixels: Pixels, offset_height: Any, offset_width: Any, target_height: int, target_width: int
 ) -> Any:
     corners = geometry.corners_within(pixels, offset_height, offset_width, target_height, target_width)
     return framed(machine, pixels, corners, target_height, target_width)
 
 
 @image_form(geometry.resize_with_crop_or_pad)
-def _crop_or_pad(machine: Any, pixels: Pixels, target_height: int, target_width: int) -> Any:
+def _crop_or_pad(machine: Machine, pixels: Pixels, target_height: int, target_width: int) -> Any:
     wanted = np.array(two_sizes((target_height, target_width)))
     spare = pixels.shapes[:, :2] - wanted
     corners = np.maximum(spare // 2, 0)

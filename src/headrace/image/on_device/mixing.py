@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.device.forms import device_form
 from headrace.image import mixing
 
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
 
-def _one_hot(machine: Any, labels: Any, classes: int | None) -> Any:
+
+def _one_hot(machine: Machine, labels: Any, classes: int | None) -> Any:
     """Return labels (batches, rows) or (batches, rows, classes) as probabilities."""
     torch = machine.torch
     if labels.dim() == 2 and not labels.dtype.is_floating_point:
@@ -30,7 +33,7 @@ def _rolled(x: Any) -> Any:
 
 
 @device_form("mixup_by_draw", inspect.signature(mixing.mixup_by_draw), on_cpu=("draw",))
-def _mixup(machine: Any, images: Any, labels: Any, draw: Any, alpha: float, num_classes: int | None) -> Any:
+def _mixup(machine: Machine, images: Any, labels: Any, draw: Any, alpha: float, num_classes: int | None) -> Any:
     mixing.check_batch(tuple(images.shape[1:]), tuple(labels.shape[1:]))
     shares = np.array([mixing.beta_of_uniform(float(d), alpha) for d in draw], np.float32)
     share, rest = machine.put(shares), machine.put(np.float32(1) - shares)
@@ -43,7 +46,7 @@ def _mixup(machine: Any, images: Any, labels: Any, draw: Any, alpha: float, num_
 
 
 @device_form("cutmix_by_draws", inspect.signature(mixing.cutmix_by_draws), on_cpu=("draws",))
-def _cutmix(machine: Any, images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> Any:
+def _cutmix(machine: Machine, images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> Any:
     mixing.check_batch(tuple(images.shape[1:]), tuple(labels.shape[1:]))
     height, width = images.shape[2:4]
     boxes = [mixing.cutmix_box(row, height, width, alpha) for row in np.asarray(draws)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,14 @@ from headrace.image.on_device.geometry import framed
 from headrace.image.operation import each_row
 from headrace.image.resample import taps
 
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
+
 MAX_TAPS = 4096
 """How many pixels may go into one, at most: each is read by itself."""
 
 
-def _to_dtype(machine: Any, made: Any, method: str, dtype: Any) -> Any:
+def _to_dtype(machine: Machine, made: Any, method: str, dtype: Any) -> Any:
     """Return resized images in the dtype that was asked for: floats are rounded half to even, and 0 to 255."""
     own = numpy_dtype_of(made)
     wanted = resize.resized_dtype(dtype, method, own)
@@ -31,7 +34,7 @@ def _to_dtype(machine: Any, made: Any, method: str, dtype: Any) -> Any:
     return cast(machine, made, wanted)
 
 
-def resized(machine: Any, pixels: Pixels, height: int, width: int, method: str, antialias: bool) -> Any:
+def resized(machine: Machine, pixels: Pixels, height: int, width: int, method: str, antialias: bool) -> Any:
     """Return all images at one size, in float32; in their own dtype by "nearest"."""
     if method not in resize.METHODS:
         raise ValueError(f"method is one of {', '.join(map(repr, resize.METHODS))}, not {method!r}")
@@ -61,7 +64,7 @@ def _between(sizes: Numbers, wanted: int) -> tuple[Numbers, Numbers, NDArray[np.
     return lower, upper, at - below
 
 
-def _bilinear(machine: Any, pixels: Pixels, height: int, width: int) -> Any:
+def _bilinear(machine: Machine, pixels: Pixels, height: int, width: int) -> Any:
     top, bottom, down = _between(pixels.shapes[:, 0], height)
     left, right, across = _between(pixels.shapes[:, 1], width)
     part = machine.put(across)[:, None, :, None]
@@ -82,7 +85,7 @@ def _all_taps(method: str, sizes: Numbers, wanted: int, antialias: bool) -> tupl
     return np.stack([t.starts for t in found]), weights
 
 
-def _resampled(machine: Any, pixels: Pixels, height: int, width: int, method: str, *, antialias: bool) -> Any:
+def _resampled(machine: Machine, pixels: Pixels, height: int, width: int, method: str, *, antialias: bool) -> Any:
     tops, down = _all_taps(method, pixels.shapes[:, 0], height, antialias)
     lefts, across = _all_taps(method, pixels.shapes[:, 1], width, antialias)
     if down.shape[2] * across.shape[2] > MAX_TAPS:
@@ -112,7 +115,7 @@ def _refuse_ratio(preserve_aspect_ratio: Any, **_: Any) -> str | None:
 
 @image_form(resize.resize, check=_refuse_ratio)
 def _resize(
-    machine: Any, pixels: Pixels, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    machine: Machine, pixels: Pixels, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
 ) -> Any:
     del preserve_aspect_ratio
     made = resized(machine, pixels, *resize.two_sizes(size), method, antialias)
@@ -121,7 +124,7 @@ def _resize(
 
 @image_form(random.resized_crop_by_draws, each=("draws",))
 def _resized_crop(
-    machine: Any,
+    machine: Machine,
     pixels: Pixels,
     size: Any,
     draws: Any,
@@ -138,7 +141,7 @@ def _resized_crop(
 
 @image_form(resize.resize_with_pad)
 def _resize_with_pad(
-    machine: Any, pixels: Pixels, target_height: int, target_width: int, method: str, antialias: bool
+    machine: Machine, pixels: Pixels, target_height: int, target_width: int, method: str, antialias: bool
 ) -> Any:
     sizes, margins = resize.sizes_with_pad(pixels.shapes, target_height, target_width)
     rows = [

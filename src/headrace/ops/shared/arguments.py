@@ -1,4 +1,4 @@
-"""Checks of what users pass, with errors that say what was wrong."""
+"""Checks of users' arguments, with errors that say what was wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.trace.mixed_text import check_comparisons
 
 
 def integer(name: str, value: Any) -> int:
-    """Return an integer, of whichever kind."""
+    """Return an integer of Python's or NumPy's as an int."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, not {value!r}")
     return int(value.__index__())
@@ -48,7 +48,7 @@ Mode = Literal["auto", "vectorized", "eager", "process"]
 
 
 def one_of(name: str, value: Any, known: Any) -> None:
-    """Refuse what is none of the values of a Literal."""
+    """Raise ValueError unless the value is one of a Literal's."""
     if value not in get_args(known):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(known)))}, not {value!r}")
 
@@ -80,7 +80,7 @@ def bound_function(operation: str, fn: Any, argument: str = "a function") -> Cal
 
 
 def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "") -> Callable[..., Any]:
-    """Check that a callable takes as many arguments as elements have components, and `and_a` something more."""
+    """Check that a callable takes one argument for each component of an element, and one more if `and_a` names it."""
     fn = bound_function(operation, fn)
     check_comparisons(fn, spec)
     if spec.structure is None:

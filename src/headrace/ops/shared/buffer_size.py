@@ -39,7 +39,7 @@ class Peeked:
         self._pending = Pending()
 
     def row_bytes(self, room: int) -> int:
-        """Return what a row takes, by the first ones; one at a time, so that blocks make no difference."""
+        """Return the bytes of a row, estimated from the first rows, which are pulled one at a time."""
         rows = nbytes = 0
         while rows < SAMPLED_ROWS and nbytes * SAMPLED_SHARE < room:
             item = self._source.pull(1)

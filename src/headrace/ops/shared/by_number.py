@@ -52,7 +52,7 @@ def counted_plan(node: Node) -> Node:
 
 
 @singledispatch
-def count_node(node: Node) -> Node | None:  # noqa: ARG001
+def count_node(_node: Node) -> Node | None:
     """Return a node with the same elements that knows how many there are; None if counting does not help."""
     return None
 
@@ -69,7 +69,7 @@ class _Numbered(Node):
 
     @property
     def has_extra_failures(self) -> bool:
-        """See the class; what datasets drop that a function made is known once they are counted."""
+        """See the class; failures that nested datasets drop are known once these are counted."""
         return self.children_drop_rows or any(node.has_extra_failures for node in self.inputs)
 
     @property
@@ -277,7 +277,7 @@ def _remembered(layouts: dict[int, T], path: int, make: Callable[[], T]) -> T:
 @fetches(InterleaveByNumber, items=True)
 @fetches(FlatMapByNumber, items=True)
 def fetch_children(node: InterleaveByNumber | FlatMapByNumber, ctx: Context, indices: Indices) -> list[Item]:
-    """Return rows of whichever datasets hold them."""
+    """Return rows, each from the dataset that holds it."""
     turns = _turns(node, ctx, node.layouts)
     _check(node, turns.rows)
     child, row = turns.find(indices)
@@ -286,7 +286,7 @@ def fetch_children(node: InterleaveByNumber | FlatMapByNumber, ctx: Context, ind
     def read(number: int, numbers: Indices) -> list[Item]:
         child = kept.get(number)
         if child is None:
-            if len(kept) >= MAX_CACHED_CHILDREN:  # other threads may ask, too
+            if len(kept) >= MAX_CACHED_CHILDREN:  # other threads may look them up too
                 kept.clear()
             (parent,) = ctx.with_row_ids().fetch_items(node.input, np.array([number]))
             child = kept[number] = _child(node, ctx, parent, number)
@@ -297,7 +297,7 @@ def fetch_children(node: InterleaveByNumber | FlatMapByNumber, ctx: Context, ind
 
 @fetches(ChooseByNumber, items=True)
 def fetch_chosen(node: ChooseByNumber, ctx: Context, indices: Indices) -> list[Item]:
-    """Return rows of whichever branches were chosen."""
+    """Return rows of the chosen branches."""
     with _laying_out:
         which, row = _choices(node, ctx, node.layouts).find(indices, _reader(node, ctx))
 

@@ -183,7 +183,7 @@ class MappingCalls(ParallelCalls):
 
 
 def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[Any, Any] | None:
-    """Return the results of a function as one column of numbers of these kinds, None if they are anything else."""
+    """Return the results of a function as one column of numbers of these kinds; None for any other results."""
     if found is None or found[0].structure.kind is not None:
         return None
     (column,) = found[1]
@@ -195,7 +195,7 @@ def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
     """Return the elements, with arrays that a function may write to; copies, if the block is to `keep` its own."""
     try:
         return block.structure.rows([_private(c, keep) for c in block.columns], block.rows)
-    except Exception:  # the fault of some row: the others can be made, one by one
+    except Exception:  # some row failed: the others can be made one by one
         return rows_one_by_one(block, partial(_private, keep=keep))
 
 
@@ -311,7 +311,7 @@ def with_failures(
 def check_promise(
     fn: Callable[..., Any], value: Any, signature: Spec | None, rooms: Rooms | None = None
 ) -> tuple[Structure, list[Any]]:
-    """Return a function's result as an element. Raise if it does not match the signature, or is nothing at all."""
+    """Return a function's result as an element. Raise if it does not match the signature, or is None."""
     if value is None:
         raise TypeError(
             f"{function_name(fn)} returned None: is there a `return` missing? An element that holds None is (None,)"
@@ -319,7 +319,7 @@ def check_promise(
     structure, leaves = element(value, rooms)
     reason = signature and signature.conflict(Spec.of_leaves(structure, leaves))
     if reason:
-        raise SpecError(f"the function does not keep to output_signature: {reason}")
+        raise SpecError(f"the function's result does not match output_signature: {reason}")
     return structure, leaves
 
 

@@ -21,7 +21,7 @@ from headrace.plan.spec import Spec
 
 @dataclass(frozen=True, eq=False)
 class Combined(Node):
-    """Several operations on one input, in order. It replaces the last one, and has that one's rows and marks."""
+    """Several operations on one input, in order. The node replaces the last one, and has the same rows and marks."""
 
     input: Node
     operations: tuple[Any, ...]
@@ -51,7 +51,7 @@ class Combined(Node):
 
     @cached_property
     def as_written(self) -> Node:
-        """The parts one by one, each on what the one before it makes."""
+        """Return the operations one by one, each with the previous one as its input."""
         node = self.input
         for part in self.combines:
             node = part.with_inputs((node,))

@@ -43,7 +43,7 @@ class BufferedSource:
         self._used = 0
 
     def skip(self, rows: int) -> None:
-        """Pass over rows that an earlier run gave out."""
+        """Skip rows that an earlier run delivered."""
         if self._input.skip(rows, replay=True) < rows:
             raise StateError("a source of the mixture ended before the element where the state was taken")
 
@@ -52,7 +52,7 @@ class BufferedSource:
         return self._waiting.mark() if self._waiting else self._input.mark()
 
     def peek(self, taken: int, want: int) -> bool:
-        """Have the size of the row after the `taken` next ones; False if there is none."""
+        """Read on until the size of the row after the `taken` next ones is known; return False if there is none."""
         if self._used + taken < len(self._sizes):
             return True
         item = self._input.pull(min(want, MAX_ROWS_AHEAD) if self._pure else 1)
@@ -98,7 +98,7 @@ class Turns(Protocol):
         ...
 
     def took(self, count: SourceCount) -> None:
-        """Go on: these are the counts of that source after its turn."""
+        """Go to the next turn, with these counts of the source after its turn."""
         ...
 
 
@@ -167,7 +167,7 @@ class CountedMixStream(Stream):
         return made
 
     def _turns(self, stretch: Stretch, want: int) -> tuple[list[Turn], bool]:
-        """The turns of the next rows, all of them good; or of one that failed. None at the end."""
+        """Return the turns of the next rows up to a failure, or that of one failed row; None at the end."""
         counts = stretch.counts(self._counts)
         whose = self._whose(stretch, counts, want)
         taken = [0] * len(self._sources)

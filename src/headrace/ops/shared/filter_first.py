@@ -22,7 +22,7 @@ from headrace.trace.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class FilterFirst(Combined):
-    """A map that cannot fail, and a filter that uses nothing that the map makes."""
+    """A map that cannot fail, and a filter that uses no result of the map."""
 
     @property
     def leading(self) -> int | None:
@@ -61,7 +61,7 @@ def decide_early(first: Function, filter: Function, block: Block) -> np.ndarray[
     columns = [block.columns[source] if i in decides.reads else None for i, source in sources]
     try:
         return single((decides, decides.run(columns, block.rows)), "b")
-    except Exception:  # of some row: calling it on each, after the map, finds out which
+    except Exception:  # some row failed: calling the predicate on each row, after the map, finds which
         return None
 
 

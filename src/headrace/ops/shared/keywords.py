@@ -1,4 +1,4 @@
-"""Keywords that people try, answered with the right one."""
+"""Keywords of other libraries: errors name the one to use here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HABITS = {
 
 
 def explain_keywords(function: F) -> F:
-    """Have a call with a keyword that does not exist say which one does."""
+    """Make a call with an unknown keyword raise a TypeError that names the right one."""
 
     @functools.wraps(function)
     def call(*args: object, **kwargs: object) -> object:

@@ -53,7 +53,7 @@ class MapChain(Combined):
         return graph.summary if isinstance(graph, Graph) else super().remark()
 
     def call(self, *args: Any) -> Any:
-        """Return what they make of one row."""
+        """Return the result of all functions for one row."""
         *others, last = self.combines
         for part in others:
             structure, leaves = map_one(part, *args)

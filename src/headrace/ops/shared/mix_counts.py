@@ -33,9 +33,9 @@ class MixCounts(OwnMark):
         return {name: SourceCount(*counts) for name, *counts in self.sources}
 
     def check(self) -> None:
-        """Refuse counts that no mixture has; raises StateError."""
+        """Raise StateError unless these are valid counts of a mixture."""
         if not 0 <= self.start <= self.row or any(min(counts) < 0 for _, *counts in self.sources):
-            raise StateError("the state is damaged: it says nothing sensible of a mixture")
+            raise StateError("the state is damaged: its counts of a mixture are invalid")
 
 
 class SourceCount(NamedTuple):
@@ -86,7 +86,7 @@ class TokenTurns:
         return self._segment.names[self._heap[0][2]]
 
     def took(self, count: SourceCount) -> None:
-        """Go on: these are the counts of the source that had its turn."""
+        """Go to the next turn, with these counts of the source that had its turn."""
         heapq.heapreplace(self._heap, self._entry(self._heap[0][2], count))
 
 

@@ -20,7 +20,7 @@ UNIT = 1 << 30
 
 
 def halved(weights: tuple[float, ...]) -> Indices:
-    """In a tree that halves the numbers of branches: which part falls to those before each, of those around it."""
+    """Split the branches in halves, and these again: for each split the share, in units, of its first half."""
     shares = np.zeros(len(weights), np.int64)
 
     def split(first: int, stop: int) -> float:
@@ -30,7 +30,7 @@ def halved(weights: tuple[float, ...]) -> Indices:
         left, right = split(first, middle), split(middle, stop)
         if left + right:
             part = round(left / (left + right) * UNIT)
-            shares[middle] = min(max(part, int(left > 0)), UNIT - int(right > 0))  # who has a share has a part
+            shares[middle] = min(max(part, int(left > 0)), UNIT - int(right > 0))  # 1 or more for a weight above 0
         return left + right
 
     split(0, len(weights))
@@ -54,7 +54,7 @@ class MixHistory:
     forgotten: int = 0
     before: tuple[tuple[str, int], ...] = ()
     parked: tuple[tuple[str, str], ...] = ()
-    """Where sources stood that are gone, as JSON: one that comes back goes on there."""
+    """The positions of sources that were removed, as JSON: one that returns continues there."""
 
     def changed(self, row: int, later: tuple[MixSegment, ...], before: Mapping[str, int] | None) -> MixHistory:
         """With other segments from a row on.
@@ -100,11 +100,11 @@ class MixHistory:
             parked = tuple(sorted((str(name), str(text)) for name, text in data.get("parked", {}).items()))
             made = cls(segments, int(data["forgotten"]), before, parked)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise StateError(f"the state is damaged: it says nothing sensible of a mixture: {error!r}") from None
+            raise StateError(f"the state is damaged: its history of a mixture cannot be read: {error!r}") from None
         rising = all(a.start < b.start for a, b in pairwise(segments))
         sized = all(len(s.names) == len(s.weights) and s.names and any(s.weights) for s in segments)
         if not segments or not rising or not sized or min(made.forgotten, segments[0].start) < 0:
-            raise StateError("the state is damaged: it says nothing sensible of a mixture")
+            raise StateError("the state is damaged: its history of a mixture is invalid")
         return made
 
 
@@ -173,6 +173,6 @@ def gone(name: str) -> StateError:
 
 
 def check_names(weights: Mapping[str, float], names: tuple[str, ...]) -> None:
-    """Refuse weights of other sources."""
+    """Raise unless the weights are for these sources."""
     if set(weights) != set(names):
         raise ValueError(f"mix: the weights name the sources {sorted(weights)}, the mixture has {sorted(names)}")

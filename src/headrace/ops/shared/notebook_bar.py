@@ -41,7 +41,7 @@ class NotebookBar:
         self.update(task, completed=self._done + more)
 
     def stop(self) -> None:
-        """Draw it for the last time."""
+        """Draw the bar for the last time."""
         if self._shown is not None:
             self._draw()
             self._shown = None
@@ -56,7 +56,7 @@ class NotebookBar:
             self._shown.update(made)
 
     def html(self) -> str:
-        """The bar as it stands."""
+        """Return the bar as HTML."""
         seconds = max(1e-9, monotonic() - self._began)
         rate = self._done / seconds
         bar, count, left = "", f"{self._done:,}", ""

@@ -1,4 +1,4 @@
-"""Which components of an element `pack` puts into rows, and what stands behind documents and after the last."""
+"""Which components of an element `pack` puts into rows, and its separators and padding."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class PackedGroup:
 
 @dataclass(frozen=True)
 class PackArguments:
-    """What a user says of fields, checked against the spec of the elements."""
+    """The user's arguments about fields, checked against the spec of the elements."""
 
     spec: Spec
     length: int | Mapping[str, int]
@@ -249,7 +249,7 @@ def _by_field(fields: Mapping[str, int], what: str, given: Any) -> dict[str, Any
 
 
 def _check_separators(fields: tuple[PackedField, ...]) -> bool:
-    """Whether a separator follows each document: in all fields, or in none."""
+    """Return whether a separator follows each document, in all fields."""
     without = [field.name for field in fields if field.separator is None]
     if without and len(without) < len(fields):
         raise ValueError(f"pack: a separator takes a cell of every field, and separator has none for {without}")

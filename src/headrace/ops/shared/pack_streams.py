@@ -42,7 +42,7 @@ class PackStream(Stream):
         self._input = ctx.open(node.input, at.inputs)
 
     def _documents(self, item: Item, number: int) -> list[tuple[Documents | Failure, Mark]]:
-        """The documents of an item, with a failure in the place of each that is none; and where they lie."""
+        """The documents of an item, with a failure in the place of each row that is not one; and where they are."""
         if isinstance(item, Failure):
             return [(item, item.mark)]
         found = documents_of(self._node, item, number)
@@ -187,7 +187,7 @@ class ConcatStream(PackStream):
             number += item.rows
 
     def _add(self) -> None:
-        """Have the next documents wait for their rows, those that take up any room."""
+        """Queue the next documents, except those that take no cells."""
         part, mark = self._read_ahead.popleft()
         assert not isinstance(part, Failure)
         self._marks.append((int(part.numbers[0]), mark))
@@ -195,7 +195,7 @@ class ConcatStream(PackStream):
         self._waiting = joined(self._node, [self._waiting, kept]) if len(self._waiting.numbers) else kept
 
     def _cells(self) -> int:
-        """How many cells wait."""
+        """Return how many cells are queued."""
         units = self._units(self._waiting)
         return int(units.sum()) - self._skip if len(units) else 0
 
@@ -205,7 +205,7 @@ class ConcatStream(PackStream):
         return units
 
     def _place(self) -> tuple[Mark, ConcatMark]:
-        """The place of the first cell that waits."""
+        """Return the place of the first queued cell."""
         number = int(self._waiting.numbers[0])
         while len(self._marks) > 1 and self._marks[1][0] <= number:
             self._marks.popleft()

@@ -93,7 +93,7 @@ def _sequences(column: Column, field: PackedField) -> tuple[NDArray[Any], Indice
 
 
 def no_documents(node: Pack) -> Documents:
-    """None at all."""
+    """Return no documents."""
     fields = [field for group in node.groups for field in group.fields]
     empty = tuple(np.empty((0, *field.width), field.dtype) for field in fields)
     starts, lengths = np.empty((len(fields), 0), np.int64), np.empty((len(node.groups), 0), np.int64)
@@ -101,7 +101,7 @@ def no_documents(node: Pack) -> Documents:
 
 
 def joined(node: Pack, parts: Sequence[Documents]) -> Documents:
-    """One after another; values that no document needs any more are left behind."""
+    """Concatenate documents; values that no document needs any more are dropped."""
     if not parts:
         return no_documents(node)
     if len(parts) == 1:

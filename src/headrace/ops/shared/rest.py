@@ -1,4 +1,4 @@
-"""The rest of an epoch: the elements from one on, without some that were given out early."""
+"""The rest of an epoch: the elements from one on, without some that were delivered early."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Rest:
         return tuple((a, a + cuts[i + 1] - cuts[i]) for i, a in enumerate(begins))
 
     def after(self, count: int) -> Rest:
-        """Return what is left once `count` more are given out."""
+        """Return what is left once `count` more are delivered."""
         number = int(self.numbers(np.array([count], np.int64))[0])
         return Rest(number, [(a, b) for a, b in self.done if a > number])
 

@@ -1,4 +1,4 @@
-"""How large rows are: what a function says of each, the length of a component, or the number that it holds."""
+"""The sizes of rows: a function's result, the length of a component, or the number that it holds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def size_arguments(operation: str, what: str, given: Any, spec: Spec) -> tuple[C
     if callable(given):
         return function(operation, given, spec), None
     structure = spec.structure
-    if structure is None:  # each element tells
+    if structure is None:  # an element determines it
         return None, given
     if given is None and structure.kind is not None:
         raise SpecError(f"{operation} must know what is counted: give {what} as one of {list(structure.keys)}")

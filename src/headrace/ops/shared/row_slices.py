@@ -53,10 +53,10 @@ class RowSlices:
                 return None
             counts.add(count := len(column) * column.shape[1])
             columns.append(read_only(column.reshape(count, *column.shape[2:])))
-        return Block(self.made, columns, counts.pop()) if len(counts) == 1 else None  # else each row is an error
+        return Block(self.made, columns, counts.pop()) if len(counts) == 1 else None  # otherwise each row is an error
 
 
-def _where(column: Any) -> tuple[Any, ...] | None:
+def _where(column: Column) -> tuple[Any, ...] | None:
     """Return which memory an array shows, and how; None for anything but numbers, or if it is too small to tell."""
     if not isinstance(column, np.ndarray) or not column.ndim or not column.size or column.dtype.hasobject:
         return None

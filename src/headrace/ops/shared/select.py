@@ -120,7 +120,7 @@ class Select(RowsByNumber):
 
 
 @opens(Select)
-def open_selected(node: Select, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_selected(node: Select, ctx: Context, _at: At) -> Stream:
     """Return the rows by number."""
     return NumberStream(ctx, node.input, node.count, lambda a, b: node.start + np.arange(a, b) * node.step)
 
@@ -175,6 +175,6 @@ def fetch_listed(node: SelectNumbers, ctx: Context, indices: Indices) -> Block:
 
 
 @opens(SelectNumbers)
-def open_numbers(node: SelectNumbers, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_numbers(node: SelectNumbers, ctx: Context, _at: At) -> Stream:
     """Return the rows in the order requested."""
     return NumberStream(ctx, node, len(node.numbers), np.arange, scattered=is_coarse(node.input))

@@ -46,7 +46,7 @@ class Permute(RowsByNumber):
 
 
 @opens(Permute)
-def open_permute(node: Permute, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_permute(node: Permute, ctx: Context, _at: At) -> Stream:
     """Return the rows by number."""
     order = UniformOrder(draw_key(node, ctx), int(node.cardinality))
     return NumberStream(

@@ -67,7 +67,7 @@ class ReferenceInput:
 
     @property
     def points(self) -> bool:
-        """Whether it has been seen that rows can be pointed at."""
+        """Whether rows are known to be available as references."""
         return self._pointing is True
 
     @property
@@ -174,7 +174,7 @@ class ReferenceInput:
             self._unseen.popleft().wait()
 
     def _release(self) -> None:
-        """Take pages that have been looked at out of this process's view, now and then."""
+        """Unmap pages that were scanned from this process, from time to time."""
         if self._seen > MIN_RESIDENT_BYTES and self._seen > self._resident:
             self._seen = 0
             _native.release_files(self._files)
@@ -256,11 +256,11 @@ class ReferenceInput:
         return rows
 
     def _forget(self, slots: Slots) -> None:
-        """Let go of files that have no more rows here; rows that were given out know those they need."""
+        """Release files that have no more rows here; rows that were returned hold those they need."""
         held = [slots.numbers()[:, 0]]
         for item in (coming.item for coming in self._coming):
             if isinstance(item, Block):
-                item.columns = [item.columns[0].copy()]  # others may be looking at what these places say
+                item.columns = [item.columns[0].copy()]  # other threads may be reading these entries
                 held.append(item.columns[0][:, 0])
         there = [(numbers >= 0) & (numbers < len(self._files)) for numbers in held]  # empty slots hold anything
         used = np.unique(np.concatenate([numbers[known] for numbers, known in zip(held, there, strict=True)]))

@@ -87,7 +87,7 @@ class ScannedRows:
         return item is END and first == self._total
 
     def _wanted(self, numbers: Indices) -> Indices | None:
-        """Return which rows are wanted, None for all. Sets in which order the slots are given out."""
+        """Return which rows are wanted, None for all. Sets the order in which the slots are returned."""
         if len(numbers) == self._total:
             self._order = numbers
             return None

@@ -192,7 +192,7 @@ class _StepsAhead:
         self._done = 0
 
     def exchange(self, taken: RowParts | None) -> RowParts | None:
-        """Return what the next step gives out for the row that it takes in; None stands for a row that failed."""
+        """Return the output of the next step, given its incoming row; None stands for a row that failed."""
         slot = self.draws[self._done]
         self._rows[self._hole] = taken
         self._hole = slot
@@ -476,7 +476,7 @@ class ShuffleStream(Stream):
             self._input.pull(1)
 
     def _marked(self, items: list[Item], base: Mark | None, t: int) -> list[Item]:
-        """Return what the steps from `t` on gave, each with its step."""
+        """Return the outputs of the steps from `t` on, each with its step."""
         if base is not None:
             for item in items:
                 item.mark, item.own = base, ShuffleMark(t, self._total)

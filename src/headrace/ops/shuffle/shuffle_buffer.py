@@ -128,7 +128,7 @@ class RowSlots:
             self._rest = self.empty(min(rows, max(1, MAX_TOGETHER_BYTES // self.row_bytes)))
 
     def _out(self, rows: int) -> list[Dense]:
-        """Memory for rows that are given out."""
+        """Memory for rows that are returned."""
         if not self._rest or rows > len(self._rest[0]):
             self._rest = []
             return self.empty(rows)

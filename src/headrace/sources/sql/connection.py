@@ -19,7 +19,7 @@ SCHEMES = {"postgresql": "postgresql", "mysql": "mysql", "mariadb": "mariadb", "
 
 
 def uri_of(connection: Any) -> str | None:
-    """The URI under which the same database can be opened again, None where only this connection reaches it.
+    """The URI under which the same database can be opened again; None if only this connection reaches it.
 
     With a URI every pass has connections of its own: then rows are read ahead, and keys, partitions and indexes work.
     """
@@ -38,7 +38,7 @@ def uri_of(connection: Any) -> str | None:
 
 
 def dbapi_of(connection: Any) -> Any:
-    """The object with `cursor()`; raises TypeError where there is none."""
+    """Return the object with `cursor()`. Raise TypeError if there is none."""
     engine = getattr(connection, "engine", None)
     if engine is not None and hasattr(engine, "raw_connection"):
         found = getattr(connection, "connection", None)
@@ -136,7 +136,7 @@ class ConnectionSource(BatchSource):
 
 
 class DuckResult:
-    """A result of DuckDB's, which is Arrow where it is asked for as a relation."""
+    """A result of DuckDB's, which gives Arrow batches if it is requested as a relation."""
 
     def __init__(self, cursor: Any, query: str, params: tuple[Any, ...]) -> None:
         self._cursor = cursor
@@ -146,7 +146,7 @@ class DuckResult:
             raise ValueError("the statement gives no rows: from_sql reads the result of a SELECT")
 
     def fetch_record_batch(self) -> Any:
-        """Batches as they come."""
+        """Yield the batches in order."""
         named = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by version
         read = next(getattr(self._relation, name) for name in named if hasattr(type(self._relation), name))
         return read(FETCH_ROWS)
@@ -157,7 +157,7 @@ class DuckResult:
 
 
 def _arrow_reader(cursor: Any) -> Any:
-    """Batches as the driver has them, where it speaks Arrow."""
+    """Yield the driver's own Arrow batches, if it supports Arrow."""
     return cursor.fetch_record_batch() if callable(getattr(cursor, "fetch_record_batch", None)) else None
 
 

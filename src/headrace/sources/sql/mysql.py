@@ -213,7 +213,7 @@ def cut_line(connection: Any) -> None:
 
 
 def _schema(cursor: Any) -> pa.Schema:
-    """Return the columns of a result, by what the server says of them."""
+    """Return the columns of a result from the server's description."""
     import pyarrow as pa
 
     return pa.schema([pa.field(f.name, _kind(f)) for f in cursor._result.fields])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import _native
 from headrace.errors import SpecError
-from headrace.formats.shared.damage import check_text
+from headrace.formats.tables.damage import check_text
 from headrace.sources.sql.database import Database, driver
 from headrace.sources.sql.duckdb import DuckDB
 from headrace.sources.sql.mysql import MySQL

@@ -37,7 +37,7 @@ ROWWISE = frozenset(RULES) | {
     "diag", "diagflat", "round", "around", "fix", "cond", "matrix_norm", "vector_norm", "eigvalsh", "meshgrid",
     "apply_over_axes", "ptp", "bincount", "mT", "view", "insert", "delete", "append", "resize",
 }  # fmt: skip
-"""Operations that may run row by row: the shape and dtype of what they give does not depend on values."""
+"""Operations that may run row by row: shape and dtype of their results do not depend on values."""
 
 
 def chooser(exact: bool) -> Callable[[Call], tuple[Kernel, bool, bool]]:

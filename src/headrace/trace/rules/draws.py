@@ -18,7 +18,7 @@ ARRAYS = frozenset({"a", "x"})
 """Arguments that may be another array for each row; its length must not depend on data."""
 
 
-def draw_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def draw_rule(call: Call, _exact: bool) -> Kernel | None:
     """Return one kernel call for the numbers of all rows: a row alone has the same, by the counter that they are made
     from.
     """
@@ -46,7 +46,7 @@ def draw_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 def _getter(name: str, item: Any) -> Any:
     if is_known(item):
         fixed = as_block_argument(constant(item)) if name in NUMBERS | ARRAYS else constant(item)
-        return lambda values, n: fixed  # noqa: ARG005
+        return lambda _values, _n: fixed
     return operand_rows(item) if item.batched else lambda values, _: as_block_argument(values[item.slot])
 
 

@@ -165,7 +165,7 @@ def _contiguous(value: Value) -> bool:
 
 
 def pow_operator(call: Call, exact: bool) -> Kernel | None:
-    """`x ** y`: of arrays, some exponents are no power at all; of scalars, always one."""
+    """`x ** y`: arrays use other operations for some exponents, such as a square; scalars always use the power."""
     base, exponent = call.args
     both = dtypes(call)
     if not exact or not any(d.kind in "fc" for d in [*both, call.sample.dtype]):
@@ -178,7 +178,7 @@ def pow_operator(call: Call, exact: bool) -> Kernel | None:
     return per_row_loop(call, np.power) if array and not plain else None
 
 
-def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def where(call: Call, _exact: bool) -> Kernel | None:
     """Return a choice, which is always exact."""
     if len(call.args) != 3 or call.kwargs:
         return None
@@ -211,7 +211,7 @@ def clip(call: Call, exact: bool) -> Kernel | None:
     return None if any(d.kind == "c" or d.char == "g" for d in dtypes(call)) else guard_rows(call, direct, nan_or_zero)
 
 
-def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def select(call: Call, _exact: bool) -> Kernel | None:
     """Return a choice among several."""
     axes = sample_rank(call.sample)
     args = map_arguments(call.args, lambda item: operand(item, axes))
@@ -226,7 +226,7 @@ def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     return kernel
 
 
-def isclose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def isclose(call: Call, _exact: bool) -> Kernel | None:
     """Comparisons and exact operations."""
     return broadcast(call, np.isclose) if is_known(list(call.kwargs.values())) else None
 

@@ -143,8 +143,8 @@ def take_rule(call: Call, exact: bool) -> Kernel | None:
     return lambda values, _: np.take(values[table.slot], values[numbers.slot], axis=0, mode=mode)
 
 
-def take_along_axis(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """Along an axis one further on."""
+def take_along_axis(call: Call, _exact: bool) -> Kernel | None:
+    """`take_along_axis`: along the next axis, because rows come first."""
     given = named_arguments(call, "arr", "indices", "axis", axis=-1)
     if given is None or given["axis"] is None or rank(given["arr"]) != rank(given["indices"]):
         return None
@@ -156,7 +156,7 @@ def take_along_axis(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 def looked_up(fn: Callable[..., Any], table_at: int) -> Rule:
     """`searchsorted` and `digitize`: comparisons with a table that is the same for all rows."""
 
-    def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    def rule(call: Call, _exact: bool) -> Kernel | None:
         if len(call.args) < 2 or not is_known(list(call.kwargs.values())):
             return None
         table, numbers = call.args[table_at], call.args[1 - table_at]

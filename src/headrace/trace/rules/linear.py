@@ -38,8 +38,8 @@ def matmul(call: Call, exact: bool) -> Kernel | None:
     return kernel
 
 
-def row_by_row(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-    """Return the order of the sums is BLAS's or einsum's own affair: the operation itself, on each row."""
+def row_by_row(_call: Call, _exact: bool) -> Kernel | None:
+    """Return the operation itself, called on each row: BLAS and einsum choose the order of their sums."""
     return None
 
 

@@ -15,7 +15,7 @@ from headrace.trace.values import Call, Kernel, Value, Values
 def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
     """Make a rule for a function along one axis; over the flattened row if the axis is None."""
 
-    def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    def rule(call: Call, _exact: bool) -> Kernel | None:
         given = along_axis(call, default, *others)
         if given is None:
             return None
@@ -29,7 +29,7 @@ def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
     return rule
 
 
-def fill_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def fill_rule(_call: Call, _exact: bool) -> Kernel | None:
     """`x.fill(value)`: row by row is good enough."""
     return None
 
@@ -47,7 +47,7 @@ def running(fn: Callable[..., Any], default: int | None) -> Rule:
     return rule
 
 
-def diff(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def diff(call: Call, _exact: bool) -> Kernel | None:
     """Differences of neighbours."""
     given = named_arguments(call, "a", "n", "axis", n=1, axis=-1)
     if given is None or not isinstance(given["a"], Value) or not is_known([given["n"], given["axis"]]):

@@ -19,7 +19,7 @@ def one_operand(call: Call) -> Value | None:
     return first
 
 
-def mapped_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def mapped_rule(call: Call, _exact: bool) -> Kernel | None:
     """Apply any such operation once to the positions of the values, to learn where each value goes."""
     source = one_operand(call)
     if source is None:
@@ -69,7 +69,7 @@ def view(move: Callable[[Any, Any], Any], *names: str, **defaults: Any) -> Rule:
     return rule
 
 
-def _transpose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def _transpose(call: Call, _exact: bool) -> Kernel | None:
     source = one_operand(call)
     if source is None:
         return None
@@ -138,7 +138,7 @@ def pad(call: Call, exact: bool) -> Kernel | None:
 def join_rule(combine: Callable[..., Any], default: int, *, new_axis: bool) -> Rule:
     """`concatenate` and `stack` of values and constants."""
 
-    def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    def rule(call: Call, _exact: bool) -> Kernel | None:
         given = named_arguments(call, "arrays", "axis", axis=default)
         if given is None or not isinstance(given["arrays"], tuple | list) or given["axis"] is None:
             return None
@@ -170,7 +170,7 @@ def _at_least(axes: int) -> Callable[[Value], Callable[[Values, int], Any]]:
 def stack_rule(which: str) -> Rule:
     """`hstack` and `vstack`."""
 
-    def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    def rule(call: Call, _exact: bool) -> Kernel | None:
         arrays = call.args[0] if len(call.args) == 1 and not call.kwargs else None
         if not isinstance(arrays, tuple | list) or not all(isinstance(a, Value) for a in arrays):
             return None
@@ -182,7 +182,7 @@ def stack_rule(which: str) -> Rule:
     return rule
 
 
-def broadcast_to(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def broadcast_to(call: Call, _exact: bool) -> Kernel | None:
     """New axes go between the rows and what they hold."""
     source = one_operand(call)
     if source is None:
@@ -192,7 +192,7 @@ def broadcast_to(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     return lambda values, n: np.broadcast_to(values[slot][lead], (n, *shape))
 
 
-def copy(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def copy(call: Call, _exact: bool) -> Kernel | None:
     """Copy in the sample's memory layout."""
     source = one_operand(call)
     if source is None or len(call.args) > 1 or call.kwargs:
@@ -201,7 +201,7 @@ def copy(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     return lambda values, _: np.ascontiguousarray(values[slot]).copy()
 
 
-def same_kind_real(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def same_kind_real(call: Call, _exact: bool) -> Kernel | None:
     """`.real` of a real array is the array."""
     source = one_operand(call)
     if source is None or source.sample.dtype.kind == "c" or call.name != "real":
@@ -228,8 +228,8 @@ RULES: dict[str, Rule] = {
     "concat": join_rule(np.concatenate, 0, new_axis=False),
     "stack": join_rule(np.stack, 0, new_axis=True),
     "hstack": stack_rule("hstack"), "vstack": stack_rule("vstack"),
-    "dstack": lambda call, exact: None, "column_stack": lambda call, exact: None,  # noqa: ARG005
+    "dstack": lambda _call, _exact: None, "column_stack": lambda _call, _exact: None,
     "broadcast_to": broadcast_to,
     "copy": copy,
-    "real": same_kind_real, "imag": lambda call, exact: None,  # noqa: ARG005
+    "real": same_kind_real, "imag": lambda _call, _exact: None,
 }  # fmt: skip
