@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.formats.jsonl import format as json_lines
 from headrace.iterator import Settings
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
@@ -157,6 +158,38 @@ class TestLines:
         assert "field 'b' was not in the first lines" in got[3][1]
         check_transformation(hr.JsonLinesDataset(path, schema, buffer_size=5), cuts=8)
         assert [int(r["a"]) for r in hr.JsonLinesDataset(path, schema, on_error="skip")] == [1, 5]
+
+    @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 40])
+    @pytest.mark.parametrize(
+        "bad",
+        [b'{"x": 1 "y": 2}', b'{"x": "no", "y": 2}', b'{"x": 1.5, "y": 2}', b"[1]", b'{"x": 1}{"x": 2}', b"x"],
+        ids=lambda line: line.decode(),
+    )
+    def test_many_bad_lines_cost_no_good_one(self, put, bad, count):
+        """Errors of Arrow's say which line is bad, and are believed a few times."""
+        lines = [b'{"x": %d, "y": 2}' % i for i in range(100)]
+        places = [2 + 97 * i // max(1, count - 1) for i in range(count)]
+        for place in places:
+            lines[place] = bad
+        (path,) = put(b"\n\n".join(lines) + b"\n")
+        schema = pa.schema({"x": pa.int64(), "y": pa.int64()})
+        got = outcomes(iter(hr.JsonLinesDataset(path, schema, nulls={"y": 0})))
+        assert [i for i, (kind, _) in enumerate(got) if kind == "error"] == places
+        assert [int(row["x"]) for kind, row in got if kind == "value"] == [i for i in range(100) if i not in places]
+        assert all(f"record {i}, " in got[i][1] for i in places)
+
+    def test_one_bad_line_is_not_searched_for(self, put, monkeypatch):
+        parsed = []
+        parse = json_lines.parse_lines
+        monkeypatch.setattr(json_lines, "parse_lines", lambda *given: parsed.append(len(given[0])) or parse(*given))
+        lines = [b'{"x": %d}' % i for i in range(4_000)]
+        lines[3_000] = b'{"x": "no"}'
+        (path,) = put(b"\n".join(lines))
+        ds = hr.JsonLinesDataset(path, pa.schema({"x": pa.int64()}), on_error="skip")
+        parsed.clear()
+        assert ds.with_options(hr.Options(cpu_budget=1)).count() == 3_999
+        small = [size for size in parsed if size < 100]
+        assert len(small) <= 2, "the bad line alone, and no lines beside it"
 
     def test_the_first_lines_may_be_bad(self, put):
         (path,) = put(b'{"a": \nno\n[1]\n{"a": 1}\n')

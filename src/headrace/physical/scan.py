@@ -349,7 +349,7 @@ class CutMorsel(Morsel[Item]):
         self._size = size
         self._input: Input | None = None
         self._pace = pace
-        self.work = Work()
+        self.work: Work = Work()
         self._release = cut.release
         policy = getattr(cut.source, "on_error", None)
         self.policy: PolicyEvents | None = policy if isinstance(policy, PolicyEvents) else None

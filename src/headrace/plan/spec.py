@@ -295,6 +295,10 @@ class Spec:
         return None
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return "?" if self.structure is None else self.structure.text(str(s) for s in self.leaves)
 
     @classmethod

@@ -7,6 +7,8 @@ import threading
 import weakref
 from typing import Protocol
 
+from headrace.execute.pool.bell import Bell, start_thread
+
 
 class Job(Protocol):
     """Work that one thread does without waiting for anything."""
@@ -27,6 +29,8 @@ class Jobs(Protocol):
     """How many workers may run its jobs at a time."""
     busy: int
     """How many do. Only the pool writes this."""
+    idle: Bell
+    """Rung when none does any more, once the window is detached."""
 
     def claim(self) -> Job | None:
         """Take the next job, if there is one. The caller holds the pool's lock."""
@@ -70,17 +74,20 @@ class Pool:
         self._work.notify(window.threads)
         while len(self._threads) < max((each.threads for each in self._live_windows()), default=0):
             thread = threading.Thread(target=self._run, name=f"headrace-pool-{len(self._threads)}", daemon=True)
-            thread.start()
+            start_thread(thread)
             self._threads.add(thread)
 
     def detach(self, window: Jobs) -> None:
         """Remove a window. Return when no worker runs a job of it. The last window's threads end, too."""
-        with self.lock:
-            self._windows = [each for each in self._windows if each() not in (window, None)]
-            while window.busy and not self._runs_here():
-                self._work.wait()
-            ending = [] if self._windows else list(self._threads)
-            self._work.notify_all()
+        while True:
+            with self.lock:
+                self._windows = [each for each in self._windows if each() not in (window, None)]
+                if not window.busy or self._runs_here():
+                    ending = [] if self._windows else list(self._threads)
+                    self._work.notify_all()
+                    window.idle.ring()  # another thread may close it, too
+                    break
+            window.idle.wait()
         for thread in ending:
             if thread is not threading.current_thread():
                 thread.join()
@@ -117,8 +124,8 @@ class Pool:
                     self.lock.acquire()
                     job.end()
                     window.busy -= 1
-                    if all(each() is not window for each in self._windows):
-                        self._work.notify_all()
+                    if not window.busy:
+                        window.idle.ring()
                     del window, job, found
             self._threads.discard(threading.current_thread())
 

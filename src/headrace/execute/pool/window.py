@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from headrace.execute.pool.bell import Bell, start_thread
 from headrace.execute.pool.scheduler import Job, Pool, pool
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ class Window(Generic[T]):
         self._source = morsels
         self._limits = limits
         self._pool: Pool = pool()
-        self._ready = threading.Condition(self._pool.lock)
+        self._ready = Bell()
         self._morsels: deque[Morsel[T]] = deque()
         self._buffered = 0
         self._largest = 0
@@ -83,6 +84,7 @@ class Window(Generic[T]):
         self.busy = 0
         self.full_nanoseconds: int = 0  # workers never wait
         self.memory_nanoseconds: int = 0
+        self.idle: Bell = Bell()
 
     def depth(self) -> tuple[int, int]:
         """Return how many morsels have items ready, and how many may be ahead."""
@@ -96,7 +98,7 @@ class Window(Generic[T]):
             self._pool.attach(self)
         if self._fetch is not None and self._fetcher is None:
             thread = threading.Thread(target=self._fetch_cuts, name="headrace-fetch", daemon=True)
-            thread.start()
+            start_thread(thread)
             self._fetcher = thread
 
     def resize(self, threads: int) -> None:
@@ -134,46 +136,48 @@ class Window(Generic[T]):
 
     def take(self) -> tuple[list[T], Morsel[T]] | None:
         """Return the next items and their morsel: no items at the morsel's end, None after the last morsel."""
-        with self._pool.lock:
-            while True:
+        waited = False
+        while True:
+            with self._pool.lock:
                 job = self._next_for_consumer()
                 if job is None or isinstance(job, tuple):
                     return job
-                self._pool.lock.release()
-                try:
-                    job.run()
-                finally:
-                    self._pool.lock.acquire()
+                if isinstance(job, Bell) and not waited:
+                    self._ahead = min(2 * self._ahead, 2 * self.threads + 2)
+                    self._wake()
+            if isinstance(job, Bell):
+                waited = True
+                job.wait()
+                continue
+            waited = False
+            try:
+                job.run()
+            finally:
+                with self._pool.lock:
                     job.end()
 
-    def _next_for_consumer(self) -> tuple[list[T], Morsel[T]] | Job | None:
-        """Return ready items, else a job that the consumer runs itself. Wait only for a worker that makes them."""
-        waited = False
-        while True:
-            head = self._morsels[0] if self._morsels else None
-            if head is None:
-                if self._failure is not None:
-                    failure, self._failure = self._failure, None
-                    raise failure
-                if not self._cutting:
-                    return None if self._exhausted else self._claim_cut()
-            elif head.items:
-                items = list(head.items)
-                head.items.clear()
-                self._release(head)
-                return items, head
-            elif head.done and not head.running:
-                self._morsels.popleft()
-                self._wake()
-                return [], head
-            elif not head.running:
-                head.running = True
-                return _Step(self, head)
-            if not waited:
-                self._ahead = min(2 * self._ahead, 2 * self.threads + 2)
-                self._wake()
-                waited = True
-            self._ready.wait()
+    def _next_for_consumer(self) -> tuple[list[T], Morsel[T]] | Job | Bell | None:
+        """Return ready items, else a job that the consumer runs itself, or what a worker that makes them will ring."""
+        head = self._morsels[0] if self._morsels else None
+        if head is None:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+            if not self._cutting:
+                return None if self._exhausted else self._claim_cut()
+        elif head.items:
+            items = list(head.items)
+            head.items.clear()
+            self._release(head)
+            return items, head
+        elif head.done and not head.running:
+            self._morsels.popleft()
+            self._wake()
+            return [], head
+        elif not head.running:
+            head.running = True
+            return _Step(self, head)
+        return self._ready
 
     def _release(self, head: Morsel[T]) -> None:
         self._buffered -= head.nbytes
@@ -255,7 +259,7 @@ class _Step(Generic[T]):
             if window._fetch is not None:
                 window._fetch.notify()
         if window._morsels and morsel is window._morsels[0]:
-            window._ready.notify_all()
+            window._ready.ring()
 
 
 class _Cut(Generic[T]):
@@ -282,4 +286,4 @@ class _Cut(Generic[T]):
         else:
             window._exhausted = True
             window._failure = self._failure
-        window._ready.notify_all()
+        window._ready.ring()

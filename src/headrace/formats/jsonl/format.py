@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns import Column, text_column
 from headrace.errors import SpecError
-from headrace.formats.jsonl.text import BOM, ObjectLines, TwiceError, load_line
+from headrace.formats.jsonl.text import BOM, NotAnObjectError, ObjectLines, TwiceError, load_line
 from headrace.formats.jsonl.types import misfits, unexpected_fields, unexpected_types
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import Bad, CutPoints, Format, ScanHints, ScannedRows, ScanPart, ScanResult
@@ -29,6 +30,20 @@ if TYPE_CHECKING:
 
 MAX_BRACKETS = 1000
 """In lines with more brackets Arrow must not infer types: 20,000 lists in each other end the process."""
+
+
+MAX_TRUSTED_ERRORS = 4
+"""After this many rejected lines in one scan, halving the rest finds the others sooner."""
+ROW = re.compile(r" in row (\d+)$")
+"""The end of an error of Arrow's parser, which counts objects from 0."""
+
+
+def rejected_line(error: Exception) -> int:
+    """Return which line an error is about, as far as it says so; -1 if it does not. It may be another one."""
+    if isinstance(error, NotAnObjectError):
+        return error.line
+    found = ROW.search(str(error))
+    return int(found[1]) if found else -1
 
 
 @dataclass(frozen=True)
@@ -90,19 +105,37 @@ class JsonLines(Format):
             return ScanResult([], used)
         stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)
         lines = ObjectLines.of(data[:used].tobytes(), np.append(start, stops))
-        return ScanResult(self._parts(lines, 0, len(lines)), used, len(ends))
+        return ScanResult(self._all_parts(lines), used, len(ends))
 
     def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:  # noqa: ARG002
         lead = len(BOM) if first and data[: len(BOM)].tobytes() == BOM else 0
         return CutPoints(*_native.cut_json_lines(data, lead, target))
+
+    def _all_parts(self, lines: ObjectLines) -> list[ScanPart]:
+        """Return the rows of all lines. Errors that say which line was rejected save the search for it."""
+        parts: list[ScanPart] = []
+        low, high, trusted = 0, len(lines), MAX_TRUSTED_ERRORS
+        while low < high and trusted:
+            try:
+                return [*parts, self._rows(lines, low, high)]
+            except (ValueError, SpecError) as error:
+                bad = low + rejected_line(error)
+            if not low <= bad < high:
+                break
+            parts += [*self._parts(lines, low, bad), *self._parts(lines, bad, bad + 1)]
+            low, trusted = bad + 1, trusted - 1
+        return [*parts, *self._parts(lines, low, high)]
+
+    def _rows(self, lines: ObjectLines, low: int, high: int) -> ScannedRows:
+        """Return the rows of some lines. Raise ValueError or SpecError if one of them is rejected."""
+        return ScannedRows(self._columns(lines, low, high), high - low, lines.start(low), lines.number(low))
 
     def _parts(self, lines: ObjectLines, low: int, high: int) -> list[ScanPart]:
         """Return the rows of the lines from `low` to `high`. If one of them is rejected, split in halves."""
         if low == high:
             return []
         try:
-            columns = self._columns(lines, low, high)
-            return [ScannedRows(columns, high - low, lines.start(low), lines.number(low))]
+            return [self._rows(lines, low, high)]
         except (ValueError, SpecError) as error:
             if high - low > 1:
                 middle = (low + high) // 2

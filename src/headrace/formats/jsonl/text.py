@@ -19,6 +19,14 @@ class TwiceError(ValueError):
     """An object has two fields of one name."""
 
 
+class NotAnObjectError(ValueError):
+    """A line does not begin and end like an object: `line` counts from the first that was looked at."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__("not an object of JSON's on one line")
+        self.line: int = line
+
+
 class ObjectLines:
     """The non-blank lines of some bytes: where each begins and ends, and its line number."""
 
@@ -75,8 +83,9 @@ class ObjectLines:
 
     def check(self, low: int, high: int) -> None:
         """Raise unless each line begins and ends like an object, so that none continues in the next."""
-        if not self._whole[low:high].all():
-            raise ValueError("not an object of JSON's on one line")
+        whole = self._whole[low:high]
+        if not whole.all():
+            raise NotAnObjectError(int(np.argmin(whole)))
 
 
 def load_line(line: bytes) -> Any:

@@ -54,7 +54,7 @@ class Collate(PickledByReference):
     def __init__(self, collate_fn: Callable[[list[Any]], Any]) -> None:
         if not callable(collate_fn):
             raise TypeError(f"batch: collate_fn is a function that makes a batch of a list, not {collate_fn!r}")
-        self.collate_fn = bind(collate_fn, "batch")
+        self.collate_fn: Callable[[list[Any]], Any] = bind(collate_fn, "batch")
         self.__name__: Any | str = getattr(collate_fn, "__name__", type(collate_fn).__name__)
 
     def __call__(self, listed: ElementList) -> Any:
