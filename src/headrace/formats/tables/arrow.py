@@ -68,7 +68,7 @@ def is_dense(kind: pa.DataType) -> bool:
 
 
 def numbers_of(array: pa.Array) -> NDArray[Any] | None:
-    """Return the values of an array of numbers without nulls as they lie in memory.
+    """Return the values of an array of numbers without nulls, sharing its memory.
 
     Returns None for any other array, and for one whose buffers are too short: `check_layout` says what is wrong. A
     table may have hundreds of columns, and this does not release the GIL, as `validate` and `to_numpy` do.
@@ -185,7 +185,7 @@ class TypeNumbers(NamedTuple):
 def ids() -> TypeNumbers:
     """Return the numbers of types that are treated alike.
 
-    `plain` ones are NumPy's own, those in `stored` lie in memory as arrays of these dtypes do, and `with_nan` have NaN
+    `plain` ones are NumPy's own, those in `stored` have the memory layout of these dtypes, and `with_nan` have NaN
     or NaT.
     """
     from pyarrow import lib
