@@ -1,16 +1,14 @@
 """The thread pool: order, back-pressure, deadlock freedom, forks and the life of its threads."""
 
-import contextlib
 import os
-import signal
 import threading
 
 import pytest
 
 from headrace.execute.pool import Limits, Morsel, Window
 from headrace.execute.pool import window as window_module
+from headrace.execute.pool.bell import Bell
 from headrace.execute.pool.scheduler import pool
-from headrace.execute.pool.window import FIRST_MORSELS_AHEAD
 from headrace.testing import our_threads
 
 WAIT_SECONDS = 60
@@ -263,47 +261,18 @@ def test_what_morsels_hold_before_they_run_counts():
     window.close()
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="there are no signals for threads")
-def test_interrupts_of_a_waiting_consumer_leave_the_lock_to_its_holder():
-    """Two of them: the second comes while a condition would acquire the lock of the pool again."""
-    window = Window(numbers(3, 5), Limits(2, 100))
-    window._cutting = True  # by another thread: the consumer has to wait
-    struck, gate, wrong = [threading.Event(), threading.Event()], threading.Lock(), []
+def test_an_interrupt_of_a_waiting_consumer_finds_the_lock_free(monkeypatch):
+    """A condition would acquire the lock again, which a second interrupt can prevent."""
 
-    def strike(*_):
-        next(each for each in struck if not each.is_set()).set()
+    def interrupted(_bell):
+        assert not pool().lock.locked()
         raise KeyboardInterrupt
 
-    def interrupt():
-        lock, waits = pool().lock, False
-        while not waits:
-            with lock:
-                waits = window._ahead > FIRST_MORSELS_AHEAD
-        with contextlib.suppress(RuntimeError), lock:
-            for each in struck:
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
-                assert each.wait(WAIT_SECONDS)
-            if not lock.locked():
-                wrong.append("the consumer has released a lock that another thread holds")
-        gate.release()
-
-    def consume():
-        try:
-            window.take()
-        finally:
-            gate.acquire()
-
-    gate.acquire()
-    before = signal.signal(signal.SIGALRM, strike)
-    thread = threading.Thread(target=interrupt)
-    try:
-        thread.start()
-        with pytest.raises(KeyboardInterrupt):
-            consume()
-    finally:
-        thread.join(WAIT_SECONDS)
-        signal.signal(signal.SIGALRM, before)
-    assert wrong == []
+    window = Window(numbers(3, 5), Limits(2, 100))
+    window._cutting = True  # by another thread: the consumer has to wait
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Bell, "wait", interrupted)
+        window.take()
     window._cutting = False
     assert drain(window) == list(range(15))
     window.close()

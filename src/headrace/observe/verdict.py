@@ -42,7 +42,7 @@ class StageCost:
         rate = self.rows / self.busy_seconds if self.busy_seconds else 0.0
         cores = 1 if self.on_one_core else cpus
         said = [f"{self.label}: {self.rows:,} rows", f"busy {self.busy_seconds:.2f} s"]
-        if self.busy_seconds > 0.01 * seconds and self.rows:
+        if seconds and self.busy_seconds > 0.01 * seconds and self.rows:
             said[-1] += f" ({self.busy_seconds / seconds:.1f} cores)"
             said.append(f"{rate:,.0f} rows/s a core, at most {rate * cores:,.0f} on {cores}")
         waits = {"input": self.input_seconds, "room": self.room_seconds, "memory": self.memory_seconds}
