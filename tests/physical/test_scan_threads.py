@@ -7,7 +7,7 @@ import headrace as hr
 from headrace.execute.pool import ScanPolicy
 from headrace.physical.scan_threads import ScanThreads, Work
 
-POLICY = ScanPolicy()
+POLICY = ScanPolicy(evidence_nanoseconds=1000)
 ALONE = Work(cpu=1000, nbytes=1000, rows=1000)
 
 
@@ -84,3 +84,10 @@ def test_a_second_pass_is_parallel_from_the_start_and_gives_the_same_rows(tmp_pa
     again = hr.Dataset.load(tmp_path / "rows").map(lambda x: x * 2 + 1)
     first = [int(x) for x in again]
     assert first == [int(x) for x in again] == [2 * i + 1 for i in range(20_000)]
+
+
+def test_a_few_cuts_are_no_evidence_that_workers_gain_nothing():
+    scan = workers()
+    scan.begin(ALONE)
+    assert learn(scan, Work(cpu=2, elapsed=50, rows=1), cuts=400) == [4]
+    assert learn(scan, Work(cpu=2, elapsed=50, rows=1), cuts=400) == [4, 0]

@@ -124,14 +124,14 @@ class ScanThreads:
         if self.serial or self._cuts < CUTS_PER_THREAD * self.width or not self._together.elapsed:
             return
         useful = self._useful()
-        self._together, self._cuts = Work(), 0
-        if useful * self.width < self.policy.min_gain:
-            self.width, self.serial = 0, True
-        elif useful >= self.policy.enough_use and self.width < self.limit:
+        if useful >= self.policy.enough_use and self.width < self.limit:
             self.width = min(self.limit, 2 * self.width)
-        else:
-            return
+        elif self._together.cpu < self.policy.evidence_nanoseconds:
+            return  # the first cuts are small, and threads have just been started
+        elif useful * self.width < self.policy.min_gain:
+            self.width, self.serial = 0, True
         self.found[self.key] = self.width
+        self._together, self._cuts = Work(), 0
 
     def _useful(self) -> float:
         """Return the share of the workers' time that went into what one thread would have to do, too."""

@@ -29,6 +29,8 @@ class ScanPolicy:
     """More workers are added while each one spends this share of its time on work that is not lost to the others."""
     min_gain: float = 1.2
     """A scan goes on serially if all workers together do less than this many times the work of one thread."""
+    evidence_nanoseconds: int = 30_000_000
+    """How much CPU time of cuts it takes to find that they gain nothing."""
     efficiency: float = 0.8
     """The share of its time that one of several threads is expected to work."""
 
