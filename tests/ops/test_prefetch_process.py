@@ -128,7 +128,7 @@ def test_one_that_dies_again_is_an_error_with_its_exit_code():
 
 
 def test_what_is_kept_beyond_a_pass_belongs_after_it():
-    with pytest.raises(ValueError, match="have cache after it"):
+    with pytest.raises(ValueError, match="put cache after it"):
         D.range(3).cache().prefetch(1, mode="process")
     assert list(D.range(3).prefetch(1, mode="process").cache()) == [0, 1, 2]
 
