@@ -19,6 +19,7 @@ from headrace.iterator import Iterator
 from headrace.testing import our_threads
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
+os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # gcsfs asks once, when it is first imported
 if "HEADRACE_TEST_CACHE" not in os.environ:  # tests leave nothing in the user's cache folder, nor do their processes
     os.environ["HEADRACE_TEST_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="headrace-cache-")
     atexit.register(shutil.rmtree, os.environ["HEADRACE_TEST_CACHE"], ignore_errors=True)

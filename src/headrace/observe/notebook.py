@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import threading
 import weakref
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.frameworks import framework
 from headrace.observe.live import snapshot
 from headrace.ops.shared.notebook_bar import in_notebook
 
@@ -55,7 +55,7 @@ class LiveView:
         self._stop = stop = threading.Event()
         self._iterator = weakref.ref(it, lambda _: stop.set())
         self._drawn = shown_as(it)
-        show: Any = import_module("IPython.display").display
+        show: Any = framework("IPython.display", "the live view of an iterator").display
         self._shown: Any = show(self._drawn, raw=True, display_id=True)
         self._thread = threading.Thread(target=self._follow, name="headrace-live-view", daemon=True)
         self._thread.start()
