@@ -1,4 +1,4 @@
-"""Bytes compared with str, which are never equal in Python and always in TensorFlow."""
+"""Bytes compared with str: an error in traced functions, a warning in eager ones."""
 
 import warnings
 from functools import partial
@@ -47,22 +47,92 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("what", MIXED)
-@pytest.mark.parametrize("mode", ["auto", "eager"])
-def test_the_comparison_is_named_when_the_function_is_given(what, mode):
-    ds, fn, said = MIXED[what]
-    with pytest.warns(BytesWarning, match=f"Write {said}") as caught:
-        ds.map(fn, mode=mode)
-    assert caught[0].filename == __file__
-    with pytest.warns(BytesWarning, match=f"Write {said}"):
-        ds.filter(fn, mode=mode)
+NUMPY = {
+    "np.equal": (WORDS, lambda x: np.equal(x, "cat"), r"b'cat'"),
+    "np.not_equal": (WORDS, lambda x: np.not_equal("cat", x), r"b'cat'"),
+    "np.isin": (WORDS, lambda x: np.isin(x, ["cat"]), r"b'cat'"),
+    "np.isin of several": (WORDS, lambda x: np.isin(x, ["dog", "cat", "cow"]), r"b'dog'"),
+    "np.isin of a batch": (WORDS.batch(2), lambda x: np.isin(x, ("cat",)), r"b'cat'"),
+    "np.where": (WORDS, lambda x: np.where(x == "cat", 1, 0), r"b'cat'"),
+    "a batch": (WORDS.batch(2), lambda x: x == "cat", r"b'cat'"),
+}
+WHEN_TRACED = {
+    "<": (WORDS, lambda x: x < "cat", r"b'cat'"),
+    ">=, the other way round": (LINES, lambda x: b"cat" >= x, r"'cat'"),  # noqa: SIM300
+    "two components": (D.zip(LINES, WORDS), lambda a, b: a == b, "Decode one of them"),
+    "np.isin by name": (WORDS, lambda x: np.isin(element=x, test_elements=["cat"]), r"b'cat'"),
+    "a helper": (RECORDS, lambda r: is_cat(r["label"]), r"b'cat'"),
+    "a path on data": (RECORDS, lambda r: r["label"] == "cat" if r["id"] > 0 else False, r"b'cat'"),
+}
+CALLED_ON_EACH = {"in a set"}
+TRACED = {what: case for what, case in (MIXED | NUMPY | WHEN_TRACED).items() if what not in CALLED_ON_EACH}
 
 
-def test_a_comparison_in_a_helper_is_named_once_it_is_traced():
-    ds = RECORDS.map(lambda r: is_cat(r["label"]))
-    with pytest.warns(BytesWarning, match="Write b'cat'") as caught:
-        assert list(ds) == [False, False]
-    assert caught[0].lineno == is_cat.__code__.co_firstlineno + 1
+@pytest.mark.parametrize("mode", ["auto", "vectorized"])
+@pytest.mark.parametrize("what", TRACED)
+def test_traced_functions_raise_when_they_are_given(what, mode):
+    ds, fn, said = TRACED[what]
+    for operation in (ds.map, ds.filter):
+        with warnings.catch_warnings(), pytest.raises(TypeError, match=said) as caught:
+            warnings.simplefilter("error")
+            operation(fn, mode=mode)
+        assert f"{__file__}:" in str(caught.value)
+
+
+def test_the_error_names_the_line():
+    with pytest.raises(TypeError, match=rf":{is_cat.__code__.co_firstlineno + 1}\b"):
+        RECORDS.map(lambda r: is_cat(r["label"]))
+
+
+@pytest.mark.parametrize("what", MIXED | NUMPY)
+def test_eager_functions_warn_when_they_are_given(what):
+    ds, fn, said = (MIXED | NUMPY)[what]
+    for operation in (ds.map, ds.filter):
+        with pytest.warns(BytesWarning, match=f"Write {said}") as caught:
+            operation(fn, mode="eager")
+        assert caught[0].filename == __file__
+
+
+def test_what_cannot_be_traced_warns():
+    with pytest.warns(BytesWarning, match="Write b'cat'"):
+        WORDS.map(lambda x: len(x) == 3 and x == "cat")
+    with pytest.warns(BytesWarning, match="Write b'cat'"):
+        WORDS.map(MIXED["in a set"][1])
+    with pytest.warns(BytesWarning, match="Write b'cat'"):
+        ds = WORDS.map(lambda x: x == "cat" if isinstance(x, str) else x == b"cat")
+    assert list(ds) == [True, False]
+
+
+OTHER_OPERATIONS = {
+    "random_map": lambda ds: ds.random_map(lambda x, _: x == "cat", seed=1),
+    "take_while": lambda ds: ds.take_while(lambda x: x == "cat"),
+    "group_by_window": lambda ds: ds.group_by_window(lambda x: x == "cat", lambda _, w: w.batch(2), 2),
+    "rejection_resample": lambda ds: ds.rejection_resample(lambda x: x == "cat", [0.5, 0.5], seed=1),
+}
+
+
+@pytest.mark.parametrize("operation", OTHER_OPERATIONS)
+def test_so_do_other_operations_that_trace(operation):
+    with pytest.raises(TypeError, match="Write b'cat'"):
+        OTHER_OPERATIONS[operation](WORDS)
+
+
+OF_UNKNOWN_ROWS = {
+    "map": lambda ds: ds.map(lambda x: x == "cat"),
+    "filter": lambda ds: ds.filter(lambda x: x == "cat"),
+    "random_map": OTHER_OPERATIONS["random_map"],
+    "take_while": OTHER_OPERATIONS["take_while"],
+}
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("operation", OF_UNKNOWN_ROWS)
+def test_rows_of_unknown_spec_raise_once_they_are_there(run, operation, rows):
+    unknown = WORDS.repeat(3).take(rows).map(lambda x: (object(), x)[1], mode="eager")
+    ds = OF_UNKNOWN_ROWS[operation](unknown)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="Write b'cat'"):
+            run(ds)
 
 
 def other_variable(x):

@@ -71,7 +71,7 @@ def filter(
     >>> list(hr.Dataset.range(6).filter(lambda x: x % 2 == 1))
     [np.int64(1), np.int64(3), np.int64(5)]
     """
-    fn = function("filter", predicate, self._node.spec)
+    fn = function("filter", predicate, self._node.spec, mode=mode)
     chosen = execution(mode)
     traced = Function(fn, "eager" if chosen == "process" else chosen)
     traced.check(self._node.spec)

@@ -43,7 +43,8 @@ def flat_map(self: Dataset, map_func: Callable[..., Dataset[Element]], name: str
     >>> list(hr.Dataset.range(4).flat_map(lambda n: hr.Dataset.range(n)))
     [np.int64(0), np.int64(0), np.int64(1), np.int64(0), np.int64(1), np.int64(2)]
     """
-    return self._then(FlatMap, function("flat_map", map_func, self._node.spec), keys.seed(None), name=name)
+    fn = function("flat_map", map_func, self._node.spec, mode="eager")
+    return self._then(FlatMap, fn, keys.seed(None), name=name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ def interleave(
         cycle_length = DEFAULT_CYCLE_LENGTH
     return self._then(
         Interleave,
-        function("interleave", map_func, self._node.spec),
+        function("interleave", map_func, self._node.spec, mode="eager"),
         positive("cycle_length", cycle_length, most=MAX_OPEN_DATASETS),
         positive("block_length", 1 if block_length is None else block_length),
         keys.seed(None),

@@ -92,7 +92,7 @@ def map(
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
     """
     signature = None if output_signature is None else Spec.of_signature(output_signature)
-    fn = function("map", map_func, self._node.spec)
+    fn = function("map", map_func, self._node.spec, mode=mode)
     if device is not None or device_of_rows(self._node) is not None:
         from headrace.ops.device_map import checked_device, device_map
 

@@ -86,7 +86,7 @@ def random_map(
     ([0, 1, 2, 3], False)
     """
     signature = None if output_signature is None else Spec.of_signature(output_signature)
-    fn = function("random_map", map_func, self._node.spec, and_a="generator")
+    fn = function("random_map", map_func, self._node.spec, and_a="generator", mode=mode)
     made = keys.seed(None if seed is None else integer("seed", seed))
     place = sum(node.operation == "random_map" and getattr(node, "seed", None) == made for node in walk(self._node))
     if device is not None or device_of_rows(self._node) is not None:

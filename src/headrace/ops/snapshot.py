@@ -87,7 +87,7 @@ def arrow_codec(compression: str | None) -> str | None:
 
 def tagging(dataset: Dataset, shard_func: Callable[..., Any]) -> Dataset:
     """Return the elements with the numbers of their shards, as pairs."""
-    return dataset._then(Tag, function("shard_func", shard_func, dataset._node.spec))
+    return dataset._then(Tag, function("shard_func", shard_func, dataset._node.spec, mode="eager"))
 
 
 def _one_shard(*components: Any) -> int:  # noqa: ARG001

@@ -15,6 +15,7 @@ from headrace.ops.filter import Deciding, truth
 from headrace.ops.shared.arguments import function
 from headrace.ops.shared.calls import CallOutcome, call_each_row, single, with_failures
 from headrace.plan.marks import At
+from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.trace.function import Function
 
@@ -70,6 +71,8 @@ class TakeWhileStream(Stream):
         results: list[CallOutcome] = []
 
         def ends(structure: Structure, leaves: Leaves) -> bool:
+            if not results:
+                self._node.function.check_first_rows(Spec.of_leaves(structure, leaves))
             try:
                 stays = truth(self._node.predicate(*arguments_of(structure, leaves)))
             except Exception as error:

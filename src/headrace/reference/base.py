@@ -16,7 +16,9 @@ from headrace.columns.block import element
 from headrace.core.keys import ROOT, mix_key
 from headrace.errors import ElementError
 from headrace.plan.node import Node
+from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
+from headrace.trace.function import Function
 
 _MASK = 2**64 - 1
 
@@ -121,6 +123,12 @@ def value_of(value: Any) -> Any:
 def call(fn: Any, value: Any) -> Any:
     """Return the user's function on one element."""
     return fn(*value) if type(value) is tuple else fn(value)
+
+
+def check_text(function: Function, value: Any) -> None:
+    """Raise if a function that is traced compares bytes with str."""
+    if not isinstance(value, ElementError | Unmade):
+        function.check_first_rows(Spec.of_leaves(*parts_of(value)))
 
 
 def as_array(value: Any) -> Any:

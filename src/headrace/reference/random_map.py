@@ -10,12 +10,13 @@ from headrace.core.random import RowGenerator
 from headrace.errors import ElementError
 from headrace.ops.random_map import RandomMap
 from headrace.ops.shared.calls import check_promise
-from headrace.reference.base import Place, Row, call, element_of, private_copy, rows
+from headrace.reference.base import Place, Row, call, check_text, element_of, private_copy, rows
 
 
 @rows.register
 def _(node: RandomMap, at: Place) -> Iterator[Row]:
     for number, row in enumerate(rows(node.input, at)):
+        check_text(node.function, row.value)
         made = row.value
         if not isinstance(made, ElementError):
             rng = RowGenerator(node.key, np.array(row.id, np.uint64))

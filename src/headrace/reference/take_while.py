@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from headrace.errors import ElementError
 from headrace.ops.filter import truth
 from headrace.ops.take_while import TakeWhile
-from headrace.reference.base import Place, Row, call, private_copy, rows
+from headrace.reference.base import Place, Row, call, check_text, private_copy, rows
 
 
 @rows.register
 def _(node: TakeWhile, at: Place) -> Iterator[Row]:
     for number, row in enumerate(rows(node.input, at)):
+        check_text(node.function, row.value)
         made = row.value
         if not isinstance(made, ElementError):
             try:

@@ -16,6 +16,12 @@ class Untraceable(BaseException):
         self.reason = reason
 
 
+class MixedText(str):
+    """A reason that is an error of the user: traced code compares bytes with str."""
+
+    __slots__ = ()
+
+
 OPAQUE = "of a component that is not a dense array of known shape"
 """Why an operation is not traced, although the rows may have a known shape."""
 

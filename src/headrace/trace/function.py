@@ -16,10 +16,11 @@ from headrace.plan.bound import by_reference, resolved
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
-from headrace.trace.errors import OPAQUE, Mismatch, Resized, VectorisedError
+from headrace.trace.errors import OPAQUE, Mismatch, MixedText, Resized, VectorisedError
 from headrace.trace.fork import Taken
 from headrace.trace.graph import Graph, column_spec
 from headrace.trace.known import KNOWN
+from headrace.trace.mixed_text import text_kind
 from headrace.trace.result_shapes import spec_for_any_sizes
 from headrace.trace.tracing import trace
 
@@ -74,6 +75,7 @@ class Function:
         self._fitting: dict[Any, Graph | str] = {}
         self._latest: dict[Spec, Graph] = {}
         self._few = False
+        self._checked = False
         self.after_fork()
         _functions.add(self)
 
@@ -122,6 +124,19 @@ class Function:
         if found and isinstance(found, str) and all(s.shape is not None and None not in s.shape for s in spec.leaves):
             raise VectorisedError(f"{function_name(self.fn)} cannot be vectorised: {found.removeprefix(ROW_BY_ROW)}")
 
+    def check_text(self, spec: Spec) -> None:
+        """Raise if it would be traced for elements of this spec, but compares bytes with str."""
+        if self.mode != "eager" and any(map(text_kind, spec.leaves)):
+            found = self.graph(spec)
+            if isinstance(found, MixedText):
+                raise TypeError(str(found))
+
+    def check_first_rows(self, spec: Spec) -> None:
+        """Do so for the spec of the first rows, which may tell more than the plan."""
+        if not self._checked:
+            self.check_text(spec)
+            self._checked = True
+
     def remark(self, spec: Spec) -> str:
         """For `explain`: how it runs on elements of this spec, and why."""
         found = self.graph(spec)
@@ -167,6 +182,7 @@ class Function:
         if self.mode == "eager":
             return None
         spec = self.spec_of(block)
+        self.check_first_rows(spec)
         if block.rows < MIN_GRAPH_ROWS and self.mode == "auto":
             texts = all(s.dtype is not None and s.dtype.kind in "SU" for s in spec.leaves)
             known = self.graph(spec) if texts else self._graphs.get(spec)  # of few, only our operations gain

@@ -6,8 +6,11 @@ import dis
 import warnings
 from collections.abc import Iterable
 from functools import partial
+from itertools import combinations
 from types import CellType, FunctionType
 from typing import Any
+
+import numpy as np
 
 from headrace.identity.code import instructions
 from headrace.plan.spec import LeafSpec, Spec
@@ -25,11 +28,29 @@ def text_kind(value: Any) -> str:
     return "U" if isinstance(value, str) else "S" if isinstance(value, bytes) else ""
 
 
-def warn_if_mixed(component: LeafSpec | None, other: Any, file: str, line: int) -> bool:
-    """Warn if a component of text is compared with text of the other kind."""
+COMPARISONS = frozenset({
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isin", "in1d", "array_equal",
+})  # fmt: skip
+"""Names of NumPy's comparisons, which operators are recorded under too."""
+
+
+def mixed_text(components: Iterable[Any], others: Any) -> str | None:
+    """Return what is wrong with comparing components with each other, or with text inside `others`; None if nothing."""
+    components, found = list(components), [others]
+    while found:
+        other = found.pop(0)
+        if isinstance(other, dict | list | tuple | set | frozenset):
+            found += other.values() if isinstance(other, dict) else other
+        message = next(filter(None, (_mixed(one, other) for one in components)), None)
+        if message:
+            return message
+    return next(filter(None, (_mixed(a, b) for a, b in combinations(components, 2))), None)
+
+
+def _mixed(component: Any, other: Any) -> str | None:
     ours, theirs = text_kind(component), text_kind(other)
     if not ours or not theirs or ours == theirs:
-        return False
+        return None
     kinds = {"S": "bytes", "U": "str"}
     if isinstance(other, str):
         advice = f"write {other.encode('utf-8', 'surrogatepass')!r}"
@@ -37,15 +58,10 @@ def warn_if_mixed(component: LeafSpec | None, other: Any, file: str, line: int) 
         advice = f"write {other.decode('utf-8', 'backslashreplace')!r}"
     else:
         advice = "decode one of them"
-    warnings.warn_explicit(
+    return (
         f"a component of {kinds[ours]} is compared with {kinds[theirs]}: in Python these are never equal, though "
-        f"TensorFlow would compare them. {advice[0].upper()}{advice[1:]}",
-        BytesWarning,
-        file,
-        line,
-        registry=_said,
+        f"TensorFlow would compare them. {advice[0].upper()}{advice[1:]}"
     )
-    return True
 
 
 def check_comparisons(fn: Any, spec: Spec) -> None:
@@ -64,9 +80,9 @@ def check_comparisons(fn: Any, spec: Spec) -> None:
                 component = component[key] if isinstance(component, dict | tuple) else None
             except (LookupError, TypeError):  # which the function will meet itself
                 component = None
-        for one in other if isinstance(other, tuple | frozenset | list | set) else (other,):
-            if isinstance(component, LeafSpec) and warn_if_mixed(component, one, fn.__code__.co_filename, line):
-                break
+        said = mixed_text([component], other) if isinstance(component, LeafSpec) else None
+        if said:
+            warnings.warn_explicit(said, BytesWarning, fn.__code__.co_filename, line, registry=_said)
 
 
 def _comparisons(fn: FunctionType) -> Iterable[tuple[int, Path, Any]]:
@@ -82,16 +98,28 @@ def _comparisons(fn: FunctionType) -> Iterable[tuple[int, Path, Any]]:
             names = (step.argval,) if isinstance(step.argval, str) else step.argval
             known.update(dict.fromkeys(names, UNKNOWN if value is None or value[0] is None else value[0]))
         compares = step.opname == "COMPARE_OP" and str(step.argval).removeprefix("bool(").rstrip(")") in ("==", "!=")
-        if not compares and step.opname != "CONTAINS_OP":
+        calls = step.opname == "CALL" and step.argval == 2
+        if not compares and not calls and step.opname != "CONTAINS_OP":
             continue
-        right = _operand(fn, steps, i, known)
+        right = _operand(fn, steps, i - (steps[i - 1].opname == "PRECALL"), known)
         left = None if right is None else _operand(fn, steps, right[2], known)
-        if left is None or right is None:
+        if left is None or right is None or (calls and not _is_numpy_comparison(fn, steps, left[2], known)):
             continue
         if left[0] is not None and right[0] is None:
             yield line, left[0], right[1]
-        elif right[0] is not None and left[0] is None and compares:
+        elif right[0] is not None and left[0] is None and step.opname != "CONTAINS_OP":
             yield line, right[0], left[1]
+
+
+def _is_numpy_comparison(
+    fn: FunctionType, steps: tuple[dis.Instruction, ...], end: int, known: dict[str, Path]
+) -> bool:
+    """Return whether the instructions before `end` push `np.equal` or the like, to be called."""
+    end -= bool(end) and steps[end - 1].opname == "PUSH_NULL"
+    if not end or steps[end - 1].opname not in ("LOAD_ATTR", "LOAD_METHOD") or steps[end - 1].argval not in COMPARISONS:
+        return False
+    module = _operand(fn, steps, end - 1, known)
+    return module is not None and module[1] is np
 
 
 def _operand(
@@ -103,6 +131,11 @@ def _operand(
     step = steps[end - 1]
     if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
         return None, step.argval, end - 1
+    if step.opname == "BUILD_LIST" and step.argval == 1:
+        item = _operand(fn, steps, end - 1, known)
+        return None if item is None or item[0] is not None else (None, [item[1]], item[2])
+    if step.opname == "LIST_EXTEND":  # a list of three constants or more
+        return None, steps[end - 2].argval, end - 3
     if step.opname == "LOAD_GLOBAL" and str(step.argval) in fn.__globals__:
         return None, fn.__globals__[str(step.argval)], end - 1
     if step.opname == "LOAD_DEREF" and step.argval in fn.__code__.co_freevars:

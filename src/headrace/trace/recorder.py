@@ -14,7 +14,8 @@ import numpy as np
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
 from headrace.trace.decisions import MAX_DECISIONS_PER_PATH, Decisions
-from headrace.trace.errors import OPAQUE, Resized, Untraceable
+from headrace.trace.errors import OPAQUE, MixedText, Resized, Untraceable
+from headrace.trace.mixed_text import COMPARISONS, mixed_text
 from headrace.trace.sizes import Sizes, sizes_in
 from headrace.trace.uneven import change_of_values
 from headrace.trace.values import (
@@ -143,6 +144,10 @@ class Recorder:
         call = Call(fn, name, args, kwargs)
         used = call.values
         if any(v.opaque for v in used):
+            mixed = mixed_text([v.spec or v for v in used], (args, kwargs)) if name in COMPARISONS else None
+            if mixed:
+                self.failed = MixedText(f"{mixed}, at {user_line()}")
+                raise Untraceable(self.failed)
             by_value = None if kwargs or self._errors else change_of_values(name, args)
             if by_value is None:
                 raise self.refuse(f"{name} {OPAQUE}")

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from headrace.trace.errors import OPAQUE, Untraceable, is_for_raise
-from headrace.trace.mixed_text import warn_if_mixed
 from headrace.trace.recorder import Recorder
 from headrace.trace.values import KINDS, Call, Value, map_arguments
 
@@ -255,10 +254,6 @@ def _define() -> None:
         called = ARRAY_NAMES[name]
 
         def forward(self: Symbol, other: Any) -> Any:
-            if name in ("eq", "ne") and self._value.opaque:
-                compared = other._value.spec if type(other) is Symbol else other
-                frame = sys._getframe(1)
-                warn_if_mixed(self._value.spec, compared, frame.f_code.co_filename, frame.f_lineno)
             return self._call(fn, called, self, other)
 
         def backward(self: Symbol, other: Any) -> Any:

@@ -18,7 +18,7 @@ from headrace.trace.capture import Capture
 from headrace.trace.decisions import MAX_PATHS
 from headrace.trace.deferring import defer_columns
 from headrace.trace.draws import TracedGenerator
-from headrace.trace.errors import Untraceable, describe_error, is_raised_by_user
+from headrace.trace.errors import MixedText, Untraceable, describe_error, is_raised_by_user
 from headrace.trace.graph import Graph
 from headrace.trace.paths import Path, join_paths
 from headrace.trace.recorder import Recorder
@@ -56,6 +56,8 @@ def trace(
         if isinstance(made, Graph):
             if found is not None and found.used and not is_settled(attempt, found, lambda m: isinstance(m, Graph)):
                 made.spec = made.spec.without_sizes()
+            return made
+        if isinstance(made, MixedText):
             return made
         reason = reason or made
         if "raises IndexError" not in made:

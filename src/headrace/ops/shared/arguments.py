@@ -11,6 +11,7 @@ from headrace.options import AUTOTUNE
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 from headrace.trace.binding import bind
+from headrace.trace.function import Function
 from headrace.trace.mixed_text import check_comparisons
 
 
@@ -79,9 +80,14 @@ def bound_function(operation: str, fn: Any, argument: str = "a function") -> Cal
     return bind(fn, operation)  # type: ignore[no-any-return]
 
 
-def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "") -> Callable[..., Any]:
-    """Check that a callable takes one argument for each component of an element, and one more if `and_a` names it."""
+def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "", mode: Mode = "auto") -> Callable[..., Any]:
+    """Check that a callable takes one argument for each component of an element, and one more if `and_a` names it.
+
+    A function that is traced must not compare bytes with str.
+    """
     fn = bound_function(operation, fn)
+    if mode in ("auto", "vectorized"):
+        Function(fn, mode, draws=bool(and_a)).check_text(spec)
     check_comparisons(fn, spec)
     if spec.structure is None:
         return fn  # type: ignore[no-any-return]
