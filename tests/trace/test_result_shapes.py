@@ -45,6 +45,39 @@ def test_nothing_is_run_to_know_it():
     }
 
 
+TEXTS = {
+    "str": (lambda x: (np.stack([x, x], 1), str(x)), [2]),
+    "repr": (lambda x: (np.stack([x, x], 1), repr(x)), [2]),
+}
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_text_of_data_loses_only_its_own_part(what):
+    fn, more = TEXTS[what]
+    for rows, size in ((D.range(10).batch(4), None), (D.range(8).batch(4, drop_remainder=True), 4)):
+        ds = rows.map(fn)
+        assert ds.element_spec == (hr.TensorSpec([size, *more], np.int64), hr.TensorSpec([], str))
+        assert [text for _, text in ds] == [fn(x)[1] for x in rows]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: np.zeros(len(str(x))),
+        lambda x: np.zeros(int(str(x[0])) + 1),
+        lambda x: np.zeros(4 if str(x) > "a" else 2),
+        lambda x: np.zeros(2 if str(x) else 3),
+        lambda x: np.zeros(len("of " + str(x))),
+        lambda x: np.zeros(len("of %s" % str(x))),  # noqa: UP031
+        lambda x: np.zeros(2 + (str(x) == "data")),
+        lambda x: np.zeros({"data": 2}.get(str(x), 3)),
+        lambda x: np.zeros(len(f"{str(x)}")),  # noqa: RUF010
+    ],
+)
+def test_sizes_that_depend_on_text_of_data_are_unknown(fn):
+    assert D.range(10).batch(4).map(fn).element_spec.shape == (None,)
+
+
 def images():
     made = [np.full((n, n + 1, 3), n, np.uint8) for n in (3, 5, 4)]
     return D.from_generator(lambda: iter(made), output_signature=hr.TensorSpec([None, None, 3], np.uint8))
@@ -59,7 +92,7 @@ def test_a_function_that_cannot_be_traced_keeps_the_sizes_of_its_other_parts():
             "scaled": (resized / 127.5 - 1).astype(np.float16),
             "gray": hr.image.rgb_to_grayscale(resized),
             "cut": resized[: int(str(len(image)))],
-            "label": str(image.max()),
+            "label": str(int(image.max())),
         }
 
     ds = images().map(untraceable)

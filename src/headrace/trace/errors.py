@@ -26,6 +26,10 @@ OPAQUE = "of a component that is not a dense array of known shape"
 """Why an operation is not traced, although the rows may have a known shape."""
 
 
+TEXT = "makes text of data"
+"""Why a function that calls str() on data is not traced, though its other results may have known shapes."""
+
+
 class VectorisedError(TypeError):
     """`mode="vectorized"` was requested, and the function cannot be."""
 

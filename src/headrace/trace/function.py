@@ -16,7 +16,7 @@ from headrace.plan.bound import by_reference, resolved
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
-from headrace.trace.errors import OPAQUE, Mismatch, MixedText, Resized, VectorisedError
+from headrace.trace.errors import OPAQUE, TEXT, Mismatch, MixedText, Resized, VectorisedError
 from headrace.trace.fork import Taken
 from headrace.trace.graph import Graph, column_spec
 from headrace.trace.known import KNOWN
@@ -112,10 +112,12 @@ class Function:
         found = self.graph(spec)
         if isinstance(found, Graph):
             return found.spec
-        if self.mode == "eager" or self.then or self.draws or OPAQUE not in found:
+        if self.mode == "eager" or self.then or self.draws or not (OPAQUE in found or TEXT in found):
             return Spec.UNKNOWN
         if spec not in self._results:
-            self._results[spec] = spec_for_any_sizes(self.fn, spec) or Spec.UNKNOWN
+            made = trace(self.fn, spec, exact=True, any_text=True) if TEXT in found else None
+            known = made.spec if isinstance(made, Graph) else spec_for_any_sizes(self.fn, spec)
+            self._results[spec] = known or Spec.UNKNOWN
         return self._results[spec]
 
     def check(self, spec: Spec) -> None:

@@ -67,6 +67,8 @@ class Recorder:
         self.inputs: int = 0
         self.failed: str | None = None
         self.loose: bool = False
+        self.any_text = False
+        """Whether text of data may be made, of any value: for a trace that tells the spec and never runs."""
         self.returned = False
         self.sizes: Sizes = sizes or Sizes({})
         self.decisions: Decisions = Decisions(answers)

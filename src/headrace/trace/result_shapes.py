@@ -31,7 +31,7 @@ def spec_for_any_sizes(fn: Callable[..., Any], spec: Spec) -> Spec | None:
         longer = len(found) > 2 and len(found[-1].steps) > len(found[0].steps)
         if not size or longer:  # a loop over the rows of an element, which is traced step by step
             continue
-        made = trace(fn, _sized(spec, size), exact=True)
+        made = trace(fn, _sized(spec, size), exact=True, any_text=True)
         if isinstance(made, Graph):
             found.append(made)
     if len(found) < MIN_TRACES or len({graph.structure for graph in found}) > 1:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headrace.trace.errors import OPAQUE, Untraceable, is_for_raise
+from headrace.trace.errors import OPAQUE, TEXT, Untraceable, is_for_raise
 from headrace.trace.recorder import Recorder
 from headrace.trace.values import KINDS, Call, Value, map_arguments
 
@@ -191,10 +191,12 @@ class Symbol:
         return item in self._known("branches on data")
 
     def __repr__(self) -> str:
-        return self._text() or repr(self._known("makes text of data"))
+        if self._recorder.any_text and not self._value.static:
+            return AnyText.of(self._recorder)
+        return self._text() or repr(self._known(TEXT))
 
     def __format__(self, spec: str) -> str:
-        return self._text() or format(self._known("makes text of data"), spec)
+        return self._text() or format(self._known(TEXT), spec)
 
     def _text(self) -> str:
         """Something in place of the text of data, in an error on a path which blocks do not take: "" elsewhere."""
@@ -223,6 +225,27 @@ class Symbol:
         from headrace.trace.numpy_names import apply_function
 
         return apply_function(self._recorder, func, args, kwargs)
+
+
+class AnyText(str):
+    """The text of data: it can be returned, and everything else that it is used for ends the trace."""
+
+    placeholder = "data"
+    recorder: Recorder
+
+    @classmethod
+    def of(cls, recorder: Recorder) -> AnyText:
+        """Return the text of some data."""
+        made = cls(cls.placeholder)
+        made.recorder = recorder
+        return made
+
+    def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise self.recorder.refuse(TEXT)
+
+
+for _name in ({*vars(str), "__radd__", "__rmod__"}) - {"__new__", "__doc__", "__getattribute__"}:
+    setattr(AnyText, _name, AnyText._refuse)
 
 
 def apply_ufunc(

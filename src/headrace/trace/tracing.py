@@ -27,7 +27,7 @@ from headrace.trace.rules import chooser
 from headrace.trace.rules.elementwise import EXACT
 from headrace.trace.scaling import scale_at_once
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
-from headrace.trace.symbols import Symbol
+from headrace.trace.symbols import AnyText, Symbol
 from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, leaves, map_arguments
 
 
@@ -39,11 +39,13 @@ def trace(
     draws: bool = False,
     sizes: dict[int, int] | None = None,
     then: Sequence[Callable[..., Any]] = (),
+    any_text: bool = False,
 ) -> Graph | str:
     """Trace `fn` for elements of this spec, and a generator if it `draws`. Return its graph, or why there is none.
 
     `then` are functions of which each gets, as an element, what the one before it gave. `sizes` are those of rows whose
-    length the spec leaves open; without them suitable ones are searched.
+    length the spec leaves open; without them suitable ones are searched. A graph of
+    `any_text` has a placeholder for text of data: it tells the spec, and must not run.
     """
     if spec.structure is None:
         return f"{ROW_BY_ROW}its elements are not known before they are there"
@@ -51,7 +53,7 @@ def trace(
         return f"{ROW_BY_ROW}its elements hold datasets"
     reason = ""
     for fill in (None, 0):
-        attempt = partial(_trace, fn, spec, exact, draws, fill, then)
+        attempt = partial(_trace, fn, spec, exact, draws, fill, then, any_text)
         made, found = fit_sizes(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
         if isinstance(made, Graph):
             if found is not None and found.used and not is_settled(attempt, found, lambda m: isinstance(m, Graph)):
@@ -73,6 +75,7 @@ def _trace(
     draws: bool,
     fill: int | None,
     then: Sequence[Callable[..., Any]],
+    any_text: bool,
     sizes: Sizes,
 ) -> Graph | str:
     paths: list[Path] = []
@@ -83,6 +86,7 @@ def _trace(
             if len(paths) == MAX_PATHS:
                 return f"branches on data in more than {MAX_PATHS} ways at {paths[0].decisions[0].line}"
             recorder = Recorder(chooser(exact), Symbol, sizes, answers)
+            recorder.any_text = any_text
             path = Path(recorder, Capture(recorder))
             paths.append(path)
             made = _trace_path(path, fn, spec, draws, fill, then)
@@ -297,6 +301,7 @@ def _output(recorder: Recorder, item: Any) -> tuple[Any, LeafSpec]:
     if isinstance(item, list) and any(True for _ in leaves(map_arguments(item, recorder.value_of))):
         item = recorder.call(np.asarray, "asarray", (item,), {})
     value = recorder.value_of(item)
+    item = item.placeholder if type(item) is AnyText else item
     if isinstance(value, Value):
         if value.opaque:
             return value, value.spec or TensorSpec(None, None)
