@@ -3,17 +3,21 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
 
 import pytest
+from tests.chaos.interrupts import Interruption
 
 from headrace.execute.pool import Limits, Morsel, Window
 from headrace.execute.pool import window as window_module
-from headrace.execute.pool.scheduler import pool
+from headrace.execute.pool.bell import Bell, start_thread
+from headrace.execute.pool.scheduler import Pool, pool
 from headrace.execute.pool.window import FIRST_MORSELS_AHEAD
 from headrace.testing import our_threads
 
 WAIT_SECONDS = 60
+RESEND_SECONDS = 0.05
 
 
 class Numbers(Morsel):
@@ -271,8 +275,10 @@ def test_interrupts_of_a_waiting_consumer_leave_the_lock_to_its_holder():
     struck, gate, wrong = [threading.Event(), threading.Event()], threading.Lock(), []
 
     def strike(*_):
-        next(each for each in struck if not each.is_set()).set()
-        raise KeyboardInterrupt
+        due = next((each for each in struck if not each.is_set()), None)
+        if due is not None:
+            due.set()
+            raise KeyboardInterrupt
 
     def interrupt():
         lock, waits = pool().lock, False
@@ -281,8 +287,9 @@ def test_interrupts_of_a_waiting_consumer_leave_the_lock_to_its_holder():
                 waits = window._ahead > FIRST_MORSELS_AHEAD
         with contextlib.suppress(RuntimeError), lock:
             for each in struck:
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
-                assert each.wait(WAIT_SECONDS)
+                while not each.is_set():  # a signal right before a wait for a lock does not end that wait
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+                    each.wait(RESEND_SECONDS)
             if not lock.locked():
                 wrong.append("the consumer has released a lock that another thread holds")
         gate.release()
@@ -307,3 +314,88 @@ def test_interrupts_of_a_waiting_consumer_leave_the_lock_to_its_holder():
     window._cutting = False
     assert drain(window) == list(range(15))
     window.close()
+
+
+def test_closing_waits_for_threads_whose_start_was_interrupted(monkeypatch):
+    go_on, run = threading.Event(), Pool._run
+
+    def run_later(each):
+        assert go_on.wait(WAIT_SECONDS)
+        run(each)
+
+    monkeypatch.setattr(Pool, "_run", run_later)
+    at, finished = 0, False
+    while not finished:
+        window = Window(numbers(3, 5), Limits(2, 100))
+        go_on.clear()
+        with contextlib.suppress(KeyboardInterrupt), Interruption(at, "execute/pool") as interruption:
+            window.start()
+        finished, at = interruption.struck is None, at + 1
+        started = {each for each in threading.enumerate() if each.name.startswith("headrace-pool")}
+        counted = set(pool()._threads)
+        go_on.set()
+        window.close()
+        assert started == counted, interruption.struck
+        assert not any(each in threading.enumerate() for each in started), interruption.struck
+    assert at > 5
+
+
+def test_closing_again_waits_for_threads_that_an_interrupted_close_did_not_join(monkeypatch):
+    joined, join = [], threading.Thread.join
+
+    def join_at_the_second_call(thread, timeout=None):
+        joined.append(thread)
+        if len(joined) == 1:
+            raise KeyboardInterrupt
+        join(thread, timeout)
+
+    window = Window(numbers(3, 5), Limits(2, 100))
+    window.start()
+    threads = set(pool()._threads)
+    monkeypatch.setattr(threading.Thread, "join", join_at_the_second_call)
+    with pytest.raises(KeyboardInterrupt):
+        window.close()
+    for thread in threads:
+        join(thread, WAIT_SECONDS)
+    window.close()
+    assert set(joined[1:]) == threads
+
+
+def test_an_interrupt_while_a_thread_starts_leaves_none_that_never_runs():
+    def strike(frame, event, _):
+        nonlocal passed
+        if frame.f_code.co_filename != threading.__file__ or frame.f_code.co_name not in ("start", "wait"):
+            return strike
+        if event == "line":
+            passed += 1
+            if passed > at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return strike
+
+    before = sys.gettrace()
+    for at in range(12):  # noqa: B007
+        passed = 0
+        ran = threading.Event()
+        thread = threading.Thread(target=ran.set, daemon=True)
+        sys.settrace(strike)
+        try:
+            start_thread(thread)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        if thread.ident is not None:
+            thread.join(WAIT_SECONDS)
+            assert ran.is_set()
+        assert thread not in threading.enumerate()
+
+
+def test_two_rings_without_a_wait_are_one():
+    bell = Bell()
+    bell.ring()
+    bell.ring()
+    bell.wait()
+    bell.ring()
+    bell.clear()
+    assert bell._silent.locked()
