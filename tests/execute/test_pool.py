@@ -340,6 +340,33 @@ def test_closing_waits_for_threads_whose_start_was_interrupted(monkeypatch):
     assert at > 5
 
 
+@pytest.mark.parametrize("kind", [threading.Event, Bell])
+def test_a_thread_is_counted_if_an_interrupt_hits_the_wait_for_its_start(kind, monkeypatch):
+    go_on, run, wait = threading.Event(), Pool._run, kind.wait
+    left = [KeyboardInterrupt()]
+
+    def run_later(each):
+        assert go_on.wait(WAIT_SECONDS)
+        run(each)
+
+    def interrupted_wait(each, *seconds):
+        if left and threading.get_ident() == threading.main_thread().ident:
+            raise left.pop()
+        return wait(each, *seconds)
+
+    monkeypatch.setattr(Pool, "_run", run_later)
+    window = Window(numbers(3, 5), Limits(2, 100))
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(kind, "wait", interrupted_wait)
+        window.start()
+    started = {each for each in threading.enumerate() if each.name.startswith("headrace-pool")}
+    counted = set(pool()._threads)
+    go_on.set()
+    window.close()
+    assert started == counted != set()
+    assert our_threads() == []
+
+
 def test_closing_again_waits_for_threads_that_an_interrupted_close_did_not_join(monkeypatch):
     joined, join = [], threading.Thread.join
 
