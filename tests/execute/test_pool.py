@@ -1,17 +1,20 @@
 """The thread pool: order, back-pressure, deadlock freedom, forks and the life of its threads."""
 
 import os
+import sys
 import threading
 
 import pytest
+from tests.chaos.interrupts import Interruption
 
 from headrace.execute.pool import Limits, Morsel, Window
 from headrace.execute.pool import window as window_module
-from headrace.execute.pool.bell import Bell
-from headrace.execute.pool.scheduler import pool
+from headrace.execute.pool.bell import Bell, start_thread
+from headrace.execute.pool.scheduler import Pool, pool
 from headrace.testing import our_threads
 
 WAIT_SECONDS = 60
+RESEND_SECONDS = 0.05
 
 
 class Numbers(Morsel):
@@ -276,3 +279,115 @@ def test_an_interrupt_of_a_waiting_consumer_finds_the_lock_free(monkeypatch):
     window._cutting = False
     assert drain(window) == list(range(15))
     window.close()
+
+
+def test_closing_waits_for_threads_whose_start_was_interrupted(monkeypatch):
+    go_on, run = threading.Event(), Pool._run
+
+    def run_later(each):
+        assert go_on.wait(WAIT_SECONDS)
+        run(each)
+
+    monkeypatch.setattr(Pool, "_run", run_later)
+    at, finished = 0, False
+    while not finished:
+        window = Window(numbers(3, 5), Limits(2, 100))
+        go_on.clear()
+        with contextlib.suppress(KeyboardInterrupt), Interruption(at, "execute/pool") as interruption:
+            window.start()
+        finished, at = interruption.struck is None, at + 1
+        started = {each for each in threading.enumerate() if each.name.startswith("headrace-pool")}
+        counted = set(pool()._threads)
+        go_on.set()
+        window.close()
+        assert started == counted, interruption.struck
+        assert not any(each in threading.enumerate() for each in started), interruption.struck
+    assert at > 5
+
+
+@pytest.mark.parametrize("kind", [threading.Event, Bell])
+def test_a_thread_is_counted_if_an_interrupt_hits_the_wait_for_its_start(kind, monkeypatch):
+    go_on, run, wait = threading.Event(), Pool._run, kind.wait
+    left = [KeyboardInterrupt()]
+
+    def run_later(each):
+        assert go_on.wait(WAIT_SECONDS)
+        run(each)
+
+    def interrupted_wait(each, *seconds):
+        if left and threading.get_ident() == threading.main_thread().ident:
+            raise left.pop()
+        return wait(each, *seconds)
+
+    monkeypatch.setattr(Pool, "_run", run_later)
+    window = Window(numbers(3, 5), Limits(2, 100))
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(kind, "wait", interrupted_wait)
+        window.start()
+    started = {each for each in threading.enumerate() if each.name.startswith("headrace-pool")}
+    counted = set(pool()._threads)
+    go_on.set()
+    window.close()
+    assert started == counted != set()
+    assert our_threads() == []
+
+
+def test_closing_again_waits_for_threads_that_an_interrupted_close_did_not_join(monkeypatch):
+    joined, join = [], threading.Thread.join
+
+    def join_at_the_second_call(thread, timeout=None):
+        joined.append(thread)
+        if len(joined) == 1:
+            raise KeyboardInterrupt
+        join(thread, timeout)
+
+    window = Window(numbers(3, 5), Limits(2, 100))
+    window.start()
+    threads = set(pool()._threads)
+    monkeypatch.setattr(threading.Thread, "join", join_at_the_second_call)
+    with pytest.raises(KeyboardInterrupt):
+        window.close()
+    for thread in threads:
+        join(thread, WAIT_SECONDS)
+    window.close()
+    assert set(joined[1:]) == threads
+
+
+def test_an_interrupt_while_a_thread_starts_leaves_none_that_never_runs():
+    def strike(frame, event, _):
+        nonlocal passed
+        if frame.f_code.co_filename != threading.__file__ or frame.f_code.co_name not in ("start", "wait"):
+            return strike
+        if event == "line":
+            passed += 1
+            if passed > at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return strike
+
+    before = sys.gettrace()
+    for at in range(12):  # noqa: B007
+        passed = 0
+        ran = threading.Event()
+        thread = threading.Thread(target=ran.set, daemon=True)
+        sys.settrace(strike)
+        try:
+            start_thread(thread)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        if thread.ident is not None:
+            thread.join(WAIT_SECONDS)
+            assert ran.is_set()
+        assert thread not in threading.enumerate()
+
+
+def test_two_rings_without_a_wait_are_one():
+    bell = Bell()
+    bell.ring()
+    bell.ring()
+    bell.wait()
+    bell.ring()
+    bell.clear()
+    assert bell._silent.locked()

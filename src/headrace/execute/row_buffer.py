@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Literal
@@ -11,6 +10,7 @@ from headrace.columns.block import Block, Item
 from headrace.columns.lazy_block import held_bytes
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
+from headrace.execute.pool.bell import Bell
 from headrace.execute.row_by_row import IsLast, rows_until
 from headrace.execute.stages.autotune import Climb
 from headrace.execute.stages.parallel import tuned_width, width_up_to
@@ -120,8 +120,8 @@ class RowBuffer:
         """Return the mark of the next row."""
         return self._rows.mark() if self._rows else self._source.mark()
 
-    def ready(self, heard: threading.Event) -> bool:
-        """Return whether a pull would not wait for a thread. If False, `heard` is set when to ask again."""
+    def ready(self, heard: Bell) -> bool:
+        """Return whether a pull would not wait for a thread. If False, `heard` is rung when to ask again."""
         return bool(self._rows) or not (stream := self._workers()) or stream.ready(heard)
 
     def read_ahead(self, on: bool) -> None:
@@ -169,7 +169,7 @@ class ReadersAhead:
         self._said = num_parallel_calls or 0
         self._most = most
         self._use(tuned_width(ctx, self._said, most=most))
-        self._heard = threading.Event()
+        self._heard = Bell()
 
     def _use(self, width: int | Climb) -> None:
         self._climb = width if isinstance(width, Climb) else None

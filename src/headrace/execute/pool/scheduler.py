@@ -53,13 +53,16 @@ class Pool:
         self._work = threading.Condition(self.lock)
         self._windows: list[weakref.ref[Jobs]] = []
         self._threads: set[threading.Thread] = set()
+        self._ended: set[threading.Thread] = set()
+        """Threads about to end, until `detach` has joined them, which an interrupt may keep it from at first."""
         self._idle = 0
         self._next = 0
 
     def attach(self, window: Jobs) -> None:
         """Let workers run the jobs of this window. Start as many threads as it may use.
 
-        A thread is counted once it runs, so that an interrupt in here leaves none behind that never starts.
+        An interrupt in here leaves no thread uncounted, which `detach` would not wait for, and counts none that never
+        runs.
         """
         with self.lock:
             self._windows.append(weakref.ref(window))
@@ -74,8 +77,11 @@ class Pool:
         self._work.notify(window.threads)
         while len(self._threads) < max((each.threads for each in self._live_windows()), default=0):
             thread = threading.Thread(target=self._run, name=f"headrace-pool-{len(self._threads)}", daemon=True)
-            start_thread(thread)
-            self._threads.add(thread)
+            try:
+                start_thread(thread)
+            finally:
+                if thread.ident is not None:
+                    self._threads.add(thread)
 
     def detach(self, window: Jobs) -> None:
         """Remove a window. Return when no worker runs a job of it. The last window's threads end, too."""
@@ -83,7 +89,7 @@ class Pool:
             with self.lock:
                 self._windows = [each for each in self._windows if each() not in (window, None)]
                 if not window.busy or self._runs_here():
-                    ending = [] if self._windows else list(self._threads)
+                    ending = [] if self._windows else [*self._threads, *self._ended]
                     self._work.notify_all()
                     window.idle.ring()  # another thread may close it, too
                     break
@@ -91,6 +97,9 @@ class Pool:
         for thread in ending:
             if thread is not threading.current_thread():
                 thread.join()
+        if ending:
+            with self.lock:
+                self._ended.difference_update(ending)
 
     def wake(self, jobs: int = 1) -> None:
         """Wake idle workers for new jobs. The caller holds the lock."""
@@ -128,6 +137,7 @@ class Pool:
                         window.idle.ring()
                     del window, job, found
             self._threads.discard(threading.current_thread())
+            self._ended.add(threading.current_thread())
 
     def _claim(self) -> tuple[Jobs, Job] | None:
         """Return the next job, round-robin over the windows so that no pass starves."""

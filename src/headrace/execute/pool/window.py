@@ -98,8 +98,11 @@ class Window(Generic[T]):
             self._pool.attach(self)
         if self._fetch is not None and self._fetcher is None:
             thread = threading.Thread(target=self._fetch_cuts, name="headrace-fetch", daemon=True)
-            start_thread(thread)
-            self._fetcher = thread
+            try:
+                start_thread(thread)
+            finally:
+                if thread.ident is not None:
+                    self._fetcher = thread
 
     def resize(self, threads: int) -> None:
         """Let this many workers run its morsels at a time; with none, the consumer runs them."""
@@ -112,7 +115,6 @@ class Window(Generic[T]):
         """Find morsels whenever there is room for another."""
         assert self._fetch is not None
         with self._pool.lock:
-            self._fetcher = threading.current_thread()  # also if an interrupt came while it was started
             while not self._closed and not self._exhausted:
                 if not self._wants_cut():
                     self._fetch.wait()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 from headrace.columns.block import Block, Failure, Item, concat
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context
+from headrace.execute.pool.bell import Bell
 from headrace.execute.processes.remote_worker import Died, Worker
 from headrace.execute.processes.shared_values import PackedValues, take_apart
 from headrace.execute.run import Pass
@@ -109,7 +109,7 @@ class Pipeline:
     def _has_rows(self, run: Pass) -> bool:
         """Return whether more rows are available without waiting."""
         stream = run.root.stream
-        return run.root.holds_rows or (isinstance(stream, WorkerStream) and stream.ready(threading.Event()))
+        return run.root.holds_rows or (isinstance(stream, WorkerStream) and stream.ready(Bell()))
 
     def _open(self, begin: Begin) -> None:
         self._left = None

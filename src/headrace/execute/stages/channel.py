@@ -9,6 +9,7 @@ from time import perf_counter_ns
 
 from headrace.columns.block import Item
 from headrace.execute.budget import MemoryBudget
+from headrace.execute.pool.bell import Bell
 from headrace.execute.stages.row_work import RowsInTheMaking
 from headrace.execute.stages.unordered import Delivery
 from headrace.plan.marks import Mark
@@ -80,7 +81,7 @@ class Channel:
         self._over = False
         self._cancelled = False
         self._error: BaseException | None = None
-        self._heard: threading.Event | None = None
+        self._heard: Bell | None = None
         self._lingering = False
         self.hungry: bool = False
         """Whether a consumer waits for a single row."""
@@ -236,8 +237,8 @@ class Channel:
         self._memory.forget(id(self))
         self._memory.take(-left)
 
-    def ready(self, heard: threading.Event) -> bool:
-        """Return whether `get` would not block. From now on `heard` is set at every change."""
+    def ready(self, heard: Bell) -> bool:
+        """Return whether `get` would not block. From now on `heard` is rung at every change."""
         with self._lock:
             self._heard = heard
             return self._next() is not None or self._over or self._cancelled
@@ -246,7 +247,7 @@ class Channel:
         if not self._lingering or self._enough():
             self._ready.notify_all()
         if self._heard is not None:
-            self._heard.set()
+            self._heard.ring()
 
     def get(self, want: int = 1) -> list[Ticket]:
         """Return the finished tickets: all of them if unordered, else those next in order. Empty only at the end.

@@ -17,6 +17,7 @@ from headrace.columns.refs import CorruptRecordsError
 from headrace.errors import StateError
 from headrace.execute.inputs import Input
 from headrace.execute.latencies import Latencies, ObservedInput
+from headrace.execute.pool.bell import Bell, start_thread
 from headrace.execute.stages.autotune import Climb, Depth
 from headrace.execute.stages.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
 from headrace.execute.stages.row_work import ROW_TIMES, RowsInTheMaking, RowWork, timed
@@ -312,8 +313,8 @@ class WorkerStream(Stream):
         self._next = self._source.mark()
         return done
 
-    def ready(self, heard: threading.Event) -> bool:
-        """Start the threads. Return whether `pull` would not block; if False, `heard` is set once it would not."""
+    def ready(self, heard: Bell) -> bool:
+        """Start the threads. Return whether `pull` would not block; if False, `heard` is rung once it would not."""
         if self._width and not self._threads:
             self._start()
         return bool(self._pending) or self.channel.ready(heard) or (self._width == 0 and self.channel.at_rest())
@@ -358,7 +359,7 @@ class WorkerStream(Stream):
                 if i in self._threads or (self.channel.over and self._threads):
                     continue
                 self._threads[i] = thread = Thread(f"headrace-{label}-{i}", partial(self._run, i))
-                thread.start()
+                start_thread(thread)
                 self._pass.threads.add(thread.ident or 0)
 
     def resize(self, width: int) -> None:
