@@ -71,7 +71,7 @@ class TakeWhileStream(Stream):
         results: list[CallOutcome] = []
 
         def ends(structure: Structure, leaves: Leaves) -> bool:
-            if not results and not isinstance(leaves, Exception):
+            if not self._node.function.text_checked and not isinstance(leaves, Exception):
                 self._node.function.check_first_rows(Spec.of_leaves(structure, leaves))
             try:
                 stays = truth(self._node.predicate(*arguments_of(structure, leaves)))

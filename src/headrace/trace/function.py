@@ -75,7 +75,7 @@ class Function:
         self._fitting: dict[Any, Graph | str] = {}
         self._latest: dict[Spec, Graph] = {}
         self._few = False
-        self._checked = False
+        self.text_checked = False
         self.after_fork()
         _functions.add(self)
 
@@ -135,9 +135,9 @@ class Function:
 
     def check_first_rows(self, spec: Spec) -> None:
         """Do so for the spec of the first rows, which may tell more than the plan."""
-        if not self._checked:
+        if not self.text_checked:
             self.check_text(spec)
-            self._checked = True
+            self.text_checked = True
 
     def remark(self, spec: Spec) -> str:
         """For `explain`: how it runs on elements of this spec, and why."""
