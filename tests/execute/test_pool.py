@@ -1,5 +1,6 @@
 """The thread pool: order, back-pressure, deadlock freedom, forks and the life of its threads."""
 
+import contextlib
 import os
 import sys
 import threading
