@@ -75,7 +75,7 @@ class Function:
         self._fitting: dict[Any, Graph | str] = {}
         self._latest: dict[Spec, Graph] = {}
         self._few = False
-        self.text_checked = False
+        self.text_checked: bool = False
         self.after_fork()
         _functions.add(self)
 
