@@ -74,15 +74,15 @@ def batch_of(array):
     return pa.RecordBatch.from_arrays([array], ["x"])
 
 
-MANY = 12_301
-BITMAP_BYTES = (MANY + 7) // 8
+DAMAGED_ROWS = 12_301
+BITMAP_BYTES = (DAMAGED_ROWS + 7) // 8
 MISSING = 77
 
 
 def damaged(before, after, *, nulls=False):
     """A batch that was read from a stream in whose metadata a number was changed. Arrow does not check them."""
-    absent = np.arange(MANY) < MISSING
-    batch = pa.record_batch({"x": pa.array(np.full(MANY, -1), mask=absent if nulls else None)})
+    absent = np.arange(DAMAGED_ROWS) < MISSING
+    batch = pa.record_batch({"x": pa.array(np.full(DAMAGED_ROWS, -1), mask=absent if nulls else None)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -95,13 +95,13 @@ def damaged(before, after, *, nulls=False):
 HOSTILE = {
     "negative offset": lambda: batch_of(hostile(4, bytes(32), first=-1)),
     "negative offset with a bitmap": lambda: batch_of(hostile(4, bytes(32), b"\xff", first=-64)),
-    "more rows than values": lambda: damaged(MANY, MANY + 1_000),
-    "more rows than values, sliced": lambda: damaged(MANY, MANY + 1_000).slice(MANY - 5),
-    "more rows than values, sliced beyond": lambda: damaged(MANY, MANY + 1_000).slice(MANY + 5),
-    "rows that overflow": lambda: damaged(MANY, 2**62),
-    "rows that overflow, sliced": lambda: damaged(MANY, 2**62).slice(2**61),
-    "values cut within a row": lambda: damaged(8 * MANY, 8 * MANY - 1),
-    "no values": lambda: damaged(8 * MANY, 0),
+    "more rows than values": lambda: damaged(DAMAGED_ROWS, DAMAGED_ROWS + 1_000),
+    "more rows than values, sliced": lambda: damaged(DAMAGED_ROWS, DAMAGED_ROWS + 1_000).slice(DAMAGED_ROWS - 5),
+    "more rows than values, sliced beyond": lambda: damaged(DAMAGED_ROWS, DAMAGED_ROWS + 1_000).slice(DAMAGED_ROWS + 5),
+    "rows that overflow": lambda: damaged(DAMAGED_ROWS, 2**62),
+    "rows that overflow, sliced": lambda: damaged(DAMAGED_ROWS, 2**62).slice(2**61),
+    "values cut within a row": lambda: damaged(8 * DAMAGED_ROWS, 8 * DAMAGED_ROWS - 1),
+    "no values": lambda: damaged(8 * DAMAGED_ROWS, 0),
     "short bitmap": lambda: damaged(BITMAP_BYTES, 9, nulls=True),
     "short bitmap, sliced": lambda: damaged(BITMAP_BYTES, 9, nulls=True).slice(100, 8),
     "no bitmap": lambda: damaged(BITMAP_BYTES, 0, nulls=True),

@@ -92,8 +92,8 @@ def join(columns: Sequence[Column]) -> Column:
 def join_all(groups: Sequence[Sequence[Column]]) -> list[Column]:
     """Return each group of columns as one, as `join` does.
 
-    Small arrays are copied by one call: a thread that gives up the GIL for every column of a wide table waits for it
-    again as often.
+    Small arrays are copied by one call: a thread that releases the GIL for each column of a wide table has to wait for
+    it each time.
     """
     joined = _native.join_arrays(groups, MIN_THREADED_COPY_BYTES)
     return [join(group) if made is None else made for made, group in zip(joined, groups, strict=True)]

@@ -202,15 +202,11 @@ class Ragged:
         if length is not None and longest > length:
             raise ValueError(f"a row has {longest} values, more than the {length} to pad to")
         length = longest if length is None else length
-        shape = (len(self), length, *self._values.shape[1:])
-        out = np.zeros(shape, self.dtype) if _is_zero(value, self.dtype) else np.full(shape, value, self.dtype)
-        if self.dtype.hasobject:
-            for row, target in zip(self, out, strict=True):
-                target[: len(row)] = row
-        elif out.nbytes and self._values.size:
-            _native.ragged_pad(
-                as_bytes(self._values), self._offsets, length, as_bytes(out.reshape(len(self) * length, -1))
-            )
+        if not self.dtype.hasobject:
+            return self.groups_to_padded(len(self), [length], value)[0]
+        out = np.full((len(self), length, *self._values.shape[1:]), value, self.dtype)
+        for row, target in zip(self, out, strict=True):
+            target[: len(row)] = row
         return out
 
     def groups_to_padded(self, size: int, lengths: Sequence[int], value: Any) -> list[NDArray[Any]]:
@@ -350,8 +346,6 @@ def address_of(array: NDArray[Any]) -> int:
 
 def _is_zero(value: Any, dtype: np.dtype[Any]) -> bool:
     """Return whether all bits of a number are zero: `np.zeros` is faster than `np.full`, and keeps the GIL."""
-    if dtype.hasobject:
-        return False
     if isinstance(value, np.generic):
         return value.dtype == dtype and not value.tobytes().strip(b"\0")
     return type(value) is int and value == 0

@@ -126,7 +126,7 @@ class ParquetGroups(Groups):
             yield batch if some is None or batch.schema.names == some else batch.select(some)
 
     def _batch_rows(self, group: int) -> int:
-        """Return how many rows to decode at a time: equal parts of a group: a short one costs as much Python."""
+        """Return how many rows to decode at a time. Parts are equal, because a short one costs as much Python."""
         rows = max(1, int(self._file.metadata.row_group(group).num_rows))
         return -(-rows // max(1, round(rows / PARQUET_ROWS_PER_BATCH)))
 
