@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headrace.columns.arrow_text import parts
 from headrace.core.frameworks import framework
 from headrace.device.forms import device_form
+from headrace.device.machine import writable_view
 from headrace.device.pixels import Pixels
 from headrace.image.codecs import JPEG, read_headers
 from headrace.image.decode import FAST_DCT, decode_jpeg, decode_jpeg_column
@@ -40,7 +41,7 @@ def _why_not_there(*, approximate: bool, **given: Any) -> str | None:
 
 def is_baseline(content: NDArray[np.uint8]) -> bool:
     """Return whether a JPEG is a baseline file of 8 bits that has its end: what nvJPEG decodes like libjpeg."""
-    data = content.tobytes()
+    data = memoryview(content)
     at = 2
     while at + 4 <= len(data) and data[at] == 0xFF:
         marker, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
@@ -71,11 +72,10 @@ def _decode(
     headers = read_headers(data, offsets, max_pixels, JPEG)
     files = [data[a:b] for a, b in pairwise(offsets)]
     stored = headers[:, 3]
-    fits = np.array([is_baseline(f) for f in files]) & np.isin(stored, (1, 3)) & np.isin(channels or stored, (3,))
-    fits |= (stored == 1) & (channels in (0, 1)) & np.array([is_baseline(f) for f in files])
+    alike = np.isin(stored, (1, 3)) & ((channels or stored) == 3) | (stored == 1) & (channels in (0, 1))
     images: list[Any] = [None] * len(files)
-    there = np.flatnonzero(fits)
-    if len(there):
+    there = [i for i in np.flatnonzero(alike).tolist() if is_baseline(files[i])]
+    if there:
         for i, tensor in zip(there, _by_gpu(machine, [files[i] for i in there], channels), strict=True):
             images[i] = tensor
     for number in [number for number, image in enumerate(images) if image is None]:
@@ -89,7 +89,7 @@ def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> 
     """Return images of the files (channels, height, width); None for all if one of them stops the decoder."""
     io = framework("torchvision.io", 'map(decode_jpeg, device="cuda")')
     mode = {0: io.ImageReadMode.UNCHANGED, 1: io.ImageReadMode.GRAY, 3: io.ImageReadMode.RGB}[channels]
-    tensors = [machine.torch.from_numpy(np.array(file)) for file in files]
+    tensors = [machine.torch.from_numpy(writable_view(file)) for file in files]
     try:
         made: list[Any] = io.decode_jpeg(tensors, mode=mode, device=machine.device)
     except machine.torch.OutOfMemoryError:
