@@ -1,13 +1,16 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 #include <numpy/arrayobject.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels.h"
@@ -112,6 +115,62 @@ void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices,
                          item, places ? places->data() : nullptr, into);
 }
 
+// A view of an array of this shape that begins at `data`.
+nb::object view_of(PyArrayObject* array, int axes, const npy_intp* shape, const npy_intp* strides, void* data) {
+  Py_INCREF(PyArray_DESCR(array));
+  PyObject* made = PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(array), axes, shape, strides, data,
+                                        PyArray_FLAGS(array) & ~NPY_ARRAY_OWNDATA, nullptr);
+  if (!made) throw nb::python_error();
+  nb::object view = nb::steal(made);
+  Py_INCREF(array);
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(made), reinterpret_cast<PyObject*>(array)) != 0) {
+    throw nb::python_error();
+  }
+  return view;
+}
+
+// Rows `start` to before `stop` of each column, sharing memory. One call, because a wide table has many columns.
+nb::list slice_columns(nb::sequence columns, Py_ssize_t start, Py_ssize_t stop) {
+  nb::object slice;
+  nb::list made;
+  for (nb::handle column : columns) {
+    PyArrayObject* array = reinterpret_cast<PyArrayObject*>(column.ptr());
+    if (PyArray_CheckExact(column.ptr()) && PyArray_NDIM(array) && 0 <= start && start <= stop &&
+        stop <= PyArray_DIM(array, 0)) {
+      const int axes = PyArray_NDIM(array);
+      npy_intp shape[NPY_MAXDIMS];
+      std::copy(PyArray_DIMS(array), PyArray_DIMS(array) + axes, shape);
+      shape[0] = stop - start;
+      made.append(view_of(array, axes, shape, PyArray_STRIDES(array), PyArray_BYTES(array) + start * PyArray_STRIDE(array, 0)));
+      continue;
+    }
+    if (!slice.is_valid()) slice = nb::slice(nb::int_(start), nb::int_(stop), nb::none());
+    PyObject* part = PyObject_GetItem(column.ptr(), slice.ptr());
+    if (!part) throw nb::python_error();
+    made.append(nb::steal(part));
+  }
+  return made;
+}
+
+// Every `size` rows of each array as one, sharing memory; None for what is no array in C order.
+nb::list fold_columns(nb::sequence columns, Py_ssize_t size) {
+  nb::list made;
+  for (nb::handle column : columns) {
+    PyArrayObject* array = reinterpret_cast<PyArrayObject*>(column.ptr());
+    const int axes = PyArray_CheckExact(column.ptr()) ? PyArray_NDIM(array) : 0;
+    if (!axes || axes >= NPY_MAXDIMS || size < 1 || PyArray_DIM(array, 0) % size || !PyArray_IS_C_CONTIGUOUS(array)) {
+      made.append(nb::none());
+      continue;
+    }
+    npy_intp shape[NPY_MAXDIMS];
+    shape[0] = PyArray_DIM(array, 0) / size;
+    shape[1] = size;
+    std::copy(PyArray_DIMS(array) + 1, PyArray_DIMS(array) + axes, shape + 2);
+    made.append(view_of(array, axes + 1, shape, nullptr, PyArray_BYTES(array)));
+  }
+  return made;
+}
+
 // Whether `join_arrays` can join these. All have one dtype, of which NumPy makes no other when it joins arrays.
 bool joinable(const nb::tuple& arrays) {
   PyArrayObject* first = nullptr;
@@ -133,9 +192,15 @@ bool joinable(const nb::tuple& arrays) {
   return first != nullptr;
 }
 
-// Each group of arrays as one, or None for a group that is not joinable, is empty, or has `limit` bytes and more. All
+size_t row_bytes(PyArrayObject* array) {
+  size_t bytes = size_t(PyArray_ITEMSIZE(array));
+  for (int i = 1; i < PyArray_NDIM(array); ++i) bytes *= size_t(PyArray_DIM(array, i));
+  return bytes;
+}
+
+// Each group of arrays as one, of the i-th of each group rows `bounds[i][0]` to before `bounds[i][1]`. None for a group that is not joinable, is empty, or has `limit` bytes and more. All
 // bytes are copied at once: to release the GIL for each column of a wide table takes longer than to copy the columns.
-nb::list join_arrays(nb::sequence groups, size_t limit) {
+nb::list join_arrays(nb::sequence groups, size_t limit, std::vector<std::pair<npy_intp, npy_intp>> bounds) {
   struct Part {
     const void* from;
     void* to;
@@ -150,9 +215,13 @@ nb::list join_arrays(nb::sequence groups, size_t limit) {
     size_t bytes = 0;
     npy_intp rows = 0;
     if (joinable(group)) {
-      for (nb::handle array : group) {
-        bytes += size_t(PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(array.ptr())));
-        rows += PyArray_DIM(reinterpret_cast<PyArrayObject*>(array.ptr()), 0);
+      require(group.size() == bounds.size(), "bounds of other parts");
+      for (size_t i = 0; i < bounds.size(); ++i) {
+        PyArrayObject* array = reinterpret_cast<PyArrayObject*>(group[i].ptr());
+        const auto [start, stop] = bounds[i];
+        require(0 <= start && start <= stop && stop <= PyArray_DIM(array, 0), "rows out of range");
+        bytes += size_t(stop - start) * row_bytes(array);
+        rows += stop - start;
       }
     }
     if (!bytes || bytes >= limit) {
@@ -169,9 +238,10 @@ nb::list join_arrays(nb::sequence groups, size_t limit) {
     if (!joined) throw nb::python_error();
     made.append(nb::steal(joined));
     uint8_t* to = static_cast<uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(joined)));
-    for (nb::handle array : group) {
-      PyArrayObject* from = reinterpret_cast<PyArrayObject*>(array.ptr());
-      parts.push_back({PyArray_DATA(from), to, size_t(PyArray_NBYTES(from))});
+    for (size_t i = 0; i < bounds.size(); ++i) {
+      PyArrayObject* from = reinterpret_cast<PyArrayObject*>(group[i].ptr());
+      const auto [start, stop] = bounds[i];
+      parts.push_back({PyArray_BYTES(from) + size_t(start) * row_bytes(from), to, size_t(stop - start) * row_bytes(from)});
       to += parts.back().bytes;
     }
     total += bytes;
@@ -235,7 +305,9 @@ void bind_memory(nb::module_& m) {
   m.def("set_team", &headrace::set_team, "threads"_a);
   m.def("gather", &gather, "rows"_a, "indices"_a, "out"_a.noconvert(), Released());
   m.def("copy_rows", &copy_rows, "rows"_a, "out"_a, "indices"_a.none() = nb::none(), "places"_a.none() = nb::none());
-  m.def("join_arrays", &join_arrays, "groups"_a, "limit"_a);
+  m.def("slice_columns", &slice_columns, "columns"_a, "start"_a, "stop"_a);
+  m.def("fold_columns", &fold_columns, "columns"_a, "size"_a);
+  m.def("join_arrays", &join_arrays, "groups"_a, "limit"_a, "bounds"_a);
   m.def("keep_heap", &headrace::keep_heap, Released());
   m.def("release_memory", &headrace::release_memory, Released());
 }

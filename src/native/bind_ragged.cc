@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include "kernels.h"
@@ -133,19 +134,26 @@ void bind_ragged(nb::module_& m) {
       "values"_a, "offsets"_a, "indices"_a, "out"_a.noconvert());
   m.def(
       "ragged_pad",
-      [](const ConstRows& values, const ConstInts& offsets, int64_t length, const Rows& out) {
+      [](const ConstRows& values, const ConstInts& offsets, const ConstInts& lengths, std::optional<ConstRows> filler,
+         const Rows& out) {
         const ReleasedFor released(out.size());
         require_offsets(offsets, values.shape(0));
-        const int64_t rows = int64_t(offsets.shape(0)) - 1;
+        const int64_t rows = int64_t(offsets.shape(0)) - 1, groups = int64_t(lengths.shape(0));
+        require(groups > 0 && rows % groups == 0, "groups of different sizes");
+        const int64_t size = rows / groups;
+        size_t cells = 0;
         for (int64_t i = 0; i < rows; ++i) {
+          const int64_t length = lengths.data()[i / size];
           require(offsets.data()[i + 1] - offsets.data()[i] <= length, "a row is longer than the padding");
+          require(cells <= out.shape(0) && size_t(length) <= out.shape(0) - cells, "out does not fit");
+          cells += size_t(length);
         }
-        require(length >= 0 && (rows == 0 || out.shape(0) / size_t(rows) == size_t(length)) &&
-                    out.shape(0) == size_t(rows) * size_t(length) && out.shape(1) == values.shape(1),
-                "out does not fit");
-        headrace::ragged_pad(values.data(), values.shape(1), offsets.data(), rows, length, out.data());
+        require(out.shape(0) == cells && out.shape(1) == values.shape(1), "out does not fit");
+        require(!filler || (filler->shape(0) == 1 && filler->shape(1) == values.shape(1)), "filler does not fit");
+        headrace::ragged_pad(values.data(), values.shape(1), offsets.data(), groups, size, lengths.data(),
+                             filler ? filler->data() : nullptr, out.data());
       },
-      "values"_a, "offsets"_a, "length"_a, "out"_a.noconvert());
+      "values"_a, "offsets"_a, "lengths"_a, "filler"_a.none(), "out"_a.noconvert());
 }
 
 }  // namespace headrace::python

@@ -171,9 +171,10 @@ void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows,
 // Concatenate ranges of bytes of several parts: the i-th is in part which[i], from bounds[2i] to before bounds[2i + 1].
 void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, uint8_t* out);
 
-// Copies row i to the front of out[i * length ..]; the rest of out is left as it is.
-void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
-                uint8_t* out);
+// Writes groups of `size` rows, one after another. All rows of group g get `lengths[g]` values: their own, then the
+// filler, of as many bytes as a value, or zeros if it is null.
+void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t groups, int64_t size,
+                const int64_t* lengths, const uint8_t* filler, uint8_t* out);
 
 // The CRC-32C of these bytes: by the fastest instruction of this processor, and always by tables.
 uint32_t crc32c(const uint8_t* data, size_t size);

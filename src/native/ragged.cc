@@ -42,11 +42,19 @@ void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t
   }
 }
 
-void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
-                uint8_t* out) {
-  for (int64_t i = 0; i < rows; ++i) {
-    std::memcpy(out + size_t(i) * size_t(length) * value_bytes, values + size_t(offsets[i]) * value_bytes,
-                size_t(offsets[i + 1] - offsets[i]) * value_bytes);
+void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t groups, int64_t size,
+                const int64_t* lengths, const uint8_t* filler, uint8_t* out) {
+  for (int64_t group = 0; group < groups; ++group) {
+    const size_t row_bytes = size_t(lengths[group]) * value_bytes;
+    for (int64_t i = group * size; i < (group + 1) * size; ++i, out += row_bytes) {
+      const size_t bytes = size_t(offsets[i + 1] - offsets[i]) * value_bytes;
+      if (bytes) std::memcpy(out, values + size_t(offsets[i]) * value_bytes, bytes);
+      if (!filler) {
+        std::memset(out + bytes, 0, row_bytes - bytes);
+        continue;
+      }
+      for (size_t at = bytes; at < row_bytes; at += value_bytes) std::memcpy(out + at, filler, value_bytes);
+    }
   }
 }
 

@@ -16,6 +16,11 @@ from headrace.core.keys import ROOT, mix_key
 from headrace.reference import draw
 
 
+def padded_to(*lengths):
+    """Return one row of four values of a byte, and the lengths that groups are padded to."""
+    return np.zeros((4, 1), np.uint8), np.array([0, 4]), np.array(lengths, np.int64)
+
+
 def naive_shuffle(key, capacity, total):
     """The rows in output order, and what the slots hold before each step."""
     slots, hole, t, out, held = list(range(min(capacity - 1, total))), capacity - 1, 0, [], []
@@ -275,13 +280,22 @@ def test_records_are_verified_where_they_lie():
             "range",
         ),
         (
-            lambda: _native.ragged_pad(np.zeros((4, 1), np.uint8), np.array([0, 4]), 3, np.zeros((3, 1), np.uint8)),
+            lambda: _native.ragged_pad(*padded_to(3), None, np.zeros((3, 1), np.uint8)),
             "longer",
         ),
+        (lambda: _native.ragged_pad(*padded_to(5), None, np.zeros((4, 1), np.uint8)), "out does not fit"),
+        (lambda: _native.ragged_pad(*padded_to(4), None, np.zeros((5, 1), np.uint8)), "out does not fit"),
+        (lambda: _native.ragged_pad(*padded_to(1 << 62), None, np.zeros((4, 1), np.uint8)), "out does not fit"),
+        (lambda: _native.ragged_pad(*padded_to(4, 4), None, np.zeros((4, 1), np.uint8)), "groups"),
+        (lambda: _native.ragged_pad(*padded_to(), None, np.zeros((4, 1), np.uint8)), "groups"),
         (
-            lambda: _native.ragged_pad(np.zeros((4, 1), np.uint8), np.array([0, 4]), 5, np.zeros((4, 1), np.uint8)),
-            "fit",
+            lambda: _native.ragged_pad(*padded_to(4), np.zeros((1, 2), np.uint8), np.zeros((4, 1), np.uint8)),
+            "filler does not fit",
         ),
+        (lambda: _native.join_arrays([[np.arange(3)]], 1 << 20, [(0, 4)]), "out of range"),
+        (lambda: _native.join_arrays([[np.arange(3)]], 1 << 20, [(-1, 2)]), "out of range"),
+        (lambda: _native.join_arrays([[np.arange(3)]], 1 << 20, [(2, 1)]), "out of range"),
+        (lambda: _native.join_arrays([[np.arange(3)]], 1 << 20, []), "bounds"),
         (lambda: _native.text_objects(np.empty(2, np.uint8), np.array([0, 3]), False), "offsets"),
         (
             lambda: _native.text_pick([(np.zeros(2, np.uint8), np.array([0, 2]))], np.array([1]), np.array([0])),

@@ -23,6 +23,7 @@ from headrace.columns.varied import Varied
 from headrace.core.ragged import Ragged, as_ragged
 
 __all__ = [
+    "MAX_AXES",
     "Column",
     "Indices",
     "Kind",
@@ -89,14 +90,21 @@ def join(columns: Sequence[Column]) -> Column:
     return [row for column in columns for row in values(column)] if made is None else made
 
 
-def join_all(groups: Sequence[Sequence[Column]]) -> list[Column]:
-    """Return each group of columns as one, as `join` does.
+def join_all(groups: Sequence[Sequence[Column]], bounds: list[tuple[int, int]]) -> list[Column]:
+    """Return each group of columns as one, as `join` does: of the i-th of each group the rows within `bounds[i]`.
 
     Small arrays are copied by one call: a thread that releases the GIL for each column of a wide table has to wait for
     it each time.
     """
-    joined = _native.join_arrays(groups, MIN_THREADED_COPY_BYTES)
-    return [join(group) if made is None else made for made, group in zip(joined, groups, strict=True)]
+    joined = _native.join_arrays(groups, MIN_THREADED_COPY_BYTES, bounds)
+    return [
+        join([_within(column, *rows) for column, rows in zip(group, bounds, strict=True)]) if made is None else made
+        for made, group in zip(joined, groups, strict=True)
+    ]
+
+
+def _within(column: Column, start: int, stop: int) -> Column:
+    return column if not start and stop == len(column) else column[start:stop]
 
 
 def pick(columns: Sequence[Column], order: Indices) -> Column:

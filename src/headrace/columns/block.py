@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns import (
     Column,
     Indices,
@@ -46,6 +47,12 @@ _MADE_IN_C = (None, tuple, dict)
 """The flat structures whose elements are assembled in C."""
 
 
+SlicedColumns: TypeAlias = tuple[list[Column], int]
+"""Columns, and the number of the first row that counts."""
+MIN_COLUMNS_SLICED_LAZILY = 6
+"""A slice of so many columns is made when it is used as such: most are joined with others, or sliced again."""
+
+
 class Block:
     """`rows` consecutive elements of one structure.
 
@@ -54,7 +61,7 @@ class Block:
     from there.
     """
 
-    __slots__ = ("_nbytes", "columns", "ids", "mark", "offset", "own", "rows", "structure")
+    __slots__ = ("_columns", "_nbytes", "ids", "mark", "offset", "own", "rows", "structure")
 
     def __init__(
         self,
@@ -67,13 +74,36 @@ class Block:
         nbytes: int = -1,
     ) -> None:
         self.structure: Structure = structure
-        self.columns: list[Column] = columns
+        self._columns: list[Column] | SlicedColumns = columns
         self.rows: int = rows
         self.mark: Mark = NOWHERE if mark is None else mark
         self.own: OwnMark | None = own
         self.offset: int = 0
         self.ids: Ids | None = ids
         self._nbytes = nbytes
+
+    @property
+    def columns(self) -> list[Column]:
+        """The rows of each component."""
+        held = self._columns
+        if isinstance(held, tuple):
+            columns, first = held
+            held = self._columns = _native.slice_columns(columns, first, first + self.rows)
+        return held
+
+    @columns.setter
+    def columns(self, columns: list[Column]) -> None:
+        self._columns = columns
+
+    def sliced_columns(self) -> SlicedColumns:
+        """Return columns that hold its rows, and others perhaps."""
+        held = self._columns
+        return held if isinstance(held, tuple) else (held, 0)
+
+    def __getstate__(self) -> object:
+        if isinstance(self._columns, tuple):
+            self._columns = self.columns  # other rows of the same columns are not sent to another process
+        return super().__getstate__()
 
     @property
     def nbytes(self) -> int:
@@ -98,7 +128,13 @@ class Block:
     def cut(self, start: int, stop: int) -> Block:
         """Like `slice`, on the way out of an operation."""
         ids = None if self.ids is None else self.ids[start:stop]
-        part = Block(self.structure, [c[start:stop] for c in self.columns], stop - start, self.mark, ids, self.own)
+        held = self._columns
+        if type(held) is list and len(held) < MIN_COLUMNS_SLICED_LAZILY:
+            part = Block(self.structure, [c[start:stop] for c in held], stop - start, self.mark, ids, self.own)
+        else:
+            part = Block(self.structure, [], stop - start, self.mark, ids, self.own)
+            columns, first = held if isinstance(held, tuple) else (held, 0)
+            part._columns = columns, first + start
         part.offset = self.offset + start
         if self._nbytes > 0 and self.rows:
             part._nbytes = self._nbytes * part.rows // self.rows
@@ -329,7 +365,13 @@ def concat(blocks: Sequence[Block]) -> Block:
     differ = structures_differ(blocks)
     if differ:
         raise SpecError(differ)
-    columns = join_all(list(zip(*(b.columns for b in blocks), strict=True)))
+    parts: list[list[Column]] = []
+    bounds: list[tuple[int, int]] = []
+    for block in blocks:
+        held, start = block.sliced_columns()
+        parts.append(held)
+        bounds.append((start, start + block.rows))
+    columns = join_all(list(zip(*parts, strict=True)), bounds)
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
     made = Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
     made._nbytes = sum(b._nbytes for b in blocks) if min(b._nbytes for b in blocks) >= 0 else -1
@@ -395,14 +437,15 @@ def fold(block: Block, size: int) -> Block | str:
     """Return every `size` rows as one, a multiple of them; or why the rows of a component cannot be stacked."""
     groups = block.rows // size
     columns: list[Column] = []
-    for path, col in zip(block.structure.paths, block.columns, strict=True):
-        stacked = kind_of(col).stack(col, size, path)
-        if isinstance(stacked, str):
-            return stacked
-        columns.append(stacked)
-    made = Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
-    made._nbytes = block._nbytes
-    return made
+    folded = _native.fold_columns(block.columns, size)
+    for path, col, stacked in zip(block.structure.paths, block.columns, folded, strict=True):
+        made = kind_of(col).stack(col, size, path) if stacked is None else stacked
+        if isinstance(made, str):
+            return made
+        columns.append(made)
+    whole = Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
+    whole._nbytes = block._nbytes
+    return whole
 
 
 def scalar_block(values: NDArray[Any], ids: Ids | None = None) -> Block:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.columns import Column, Indices
-from headrace.columns.block import Block, Ids, Item, concat, pick_rows
+from headrace.columns.block import Block, Ids, Item, SlicedColumns, concat, pick_rows
 from headrace.columns.refs import BackgroundCheck, RecordRefs, join_refs
 from headrace.plan.marks import Mark
 from headrace.plan.spec import TensorSpec
@@ -33,11 +33,11 @@ MIN_LAZY_BLOCK_BYTES = 1 << 18
 class LazyBlock(Block):
     """A block whose columns are materialized on first use."""
 
-    __slots__ = ("_columns", "_lent")
+    __slots__ = ("_lent", "_made")
 
     def __init__(self, structure: Structure, rows: int, nbytes: int, mark: Mark | None, ids: Ids | None) -> None:
         super().__init__(structure, [], rows, mark, ids)
-        self._columns: list[Column] | None = None
+        self._made: list[Column] | None = None
         self._lent: RecordRefs | None = None
         self._nbytes = nbytes
 
@@ -45,12 +45,15 @@ class LazyBlock(Block):
     def columns(self) -> list[Column]:
         """The rows."""
         self.make()
-        assert self._columns is not None
-        return self._columns
+        assert self._made is not None
+        return self._made
 
     @columns.setter
     def columns(self, columns: list[Column]) -> None:
-        self._columns = columns
+        self._made = columns
+
+    def sliced_columns(self) -> SlicedColumns:
+        return self.columns, 0
 
     @abstractmethod
     def make(self) -> None:
@@ -67,11 +70,11 @@ class LazyBlock(Block):
     @property
     def late_spec(self) -> TensorSpec | None:
         """Return the spec of records that are not materialized yet."""
-        return RECORD if self._columns is None and _is_pointed_at(self) else None
+        return RECORD if self._made is None and _is_pointed_at(self) else None
 
     def arguments(self, in_place: frozenset[int]) -> list[Column]:
         """Return the columns like other blocks; records that may be read in place are not copied."""
-        self._lent = self.pointed() if 0 in in_place and self._columns is None else None
+        self._lent = self.pointed() if 0 in in_place and self._made is None else None
         return self.columns if self._lent is None else [self._lent]
 
     def look(self) -> None:
@@ -81,7 +84,8 @@ class LazyBlock(Block):
 
     def cut(self, start: int, stop: int) -> Block:
         """Return the elements, as other blocks do."""
-        if self._columns is not None:
+        if self._made is not None:
+            self._columns = self._made
             return super().cut(start, stop)
         part = self._part(start, stop)
         part.mark, part.own, part.offset = self.mark, self.own, self.offset + start
@@ -127,8 +131,8 @@ class RecordBlock(LazyBlock):
 
     def make(self) -> None:
         """Copy the records."""
-        if self._columns is None:
-            self._columns = [self.pointed().copy()]
+        if self._made is None:
+            self._made = [self.pointed().copy()]
 
     def pointed(self) -> RecordRefs:
         """Return the references, once what went into the buffer before has passed its checks."""
@@ -164,7 +168,7 @@ class Selection(LazyBlock):
         parts = self.parts
         if parts:
             pointed = self.pointed()
-            self._columns = pick_rows(parts, self.order).columns if pointed is None else [pointed.copy()]
+            self._made = pick_rows(parts, self.order).columns if pointed is None else [pointed.copy()]
             self.parts = ()
 
     def pointed(self) -> RecordRefs | None:

@@ -203,24 +203,27 @@ class Ragged:
             raise ValueError(f"a row has {longest} values, more than the {length} to pad to")
         length = longest if length is None else length
         if not self.dtype.hasobject:
-            return self.groups_to_padded(len(self), [length], value)[0]
+            return self.groups_to_padded(np.array([length]), value).reshape(len(self), length, *self._values.shape[1:])
         out = np.full((len(self), length, *self._values.shape[1:]), value, self.dtype)
         for row, target in zip(self, out, strict=True):
             target[: len(row)] = row
         return out
 
-    def groups_to_padded(self, size: int, lengths: Sequence[int], value: Any) -> list[NDArray[Any]]:
-        """Return every `size` rows of numbers as a dense array, filled up with `value`; `lengths` are the longest."""
-        cell, zero, made = self._values.shape[1:], _is_zero(value, self.dtype), []
-        values = as_bytes(self._values) if self._values.size else None
-        for i, length in enumerate(lengths):
-            shape = (size, length, *cell)
-            out = np.zeros(shape, self.dtype) if zero else np.full(shape, value, self.dtype)
-            if out.nbytes and values is not None:
-                part = self._offsets[i * size : (i + 1) * size + 1]
-                _native.ragged_pad(values, part, length, as_bytes(out.reshape(size * length, -1)))
-            made.append(out)
-        return made
+    def groups_to_padded(self, lengths: NDArray[np.int64], value: Any) -> NDArray[Any]:
+        """Return the values of rows of numbers, filled up with `value`: all rows of a group to the group's length.
+
+        There are as many groups of consecutive rows, all of one size, as `lengths`. The result has no axis for rows:
+        they differ in length.
+        """
+        cell = self._values.shape[1:]
+        cells = int(lengths.sum()) * (len(self) // max(1, len(lengths)))
+        out: NDArray[Any] = np.empty((cells, *cell), self.dtype)
+        filler = None if _is_zero(value, self.dtype) else np.full((1, *cell), value, self.dtype)
+        if out.nbytes:
+            to = as_bytes(out)
+            values = as_bytes(self._values) if self._values.size else to[:0]
+            _native.ragged_pad(values, self._offsets, lengths, None if filler is None else as_bytes(filler), to)
+        return out
 
     def to_tensor(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import Column, RaggedText, Varied, column_of, in_own_kinds, kind_of, values
+from headrace.columns import MAX_AXES, Column, RaggedText, Varied, column_of, in_own_kinds, kind_of, values
 from headrace.columns.block import Block, leaf
 from headrace.columns.text import is_of_bytes
 from headrace.core.ragged import Ragged
@@ -213,12 +213,18 @@ def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler:
     longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
     if length is not None and longest.max(initial=0) > length:
         return f"an element of length {longest.max()} does not fit into {length}"
-    lengths = longest.tolist() if length is None else [length] * groups
-    if not col.dtype.hasobject and not isinstance(col.values, Ragged):
+    lengths = longest if length is None else np.full(groups, length)
+    if not col.dtype.hasobject and not isinstance(col.values, Ragged) and col.values.ndim + 2 < MAX_AXES:
         fill = np.zeros((), col.dtype)[()] if filler is None else filler
-        return column_of(col.groups_to_padded(size, lengths, fill))
+        values, cell = col.groups_to_padded(lengths, fill), col.values.shape[1:]
+        if (lengths == lengths[0]).all():
+            return values.reshape(groups, size, int(lengths[0]), *cell)
+        shapes = np.empty((groups, 2 + len(cell)), np.int64)
+        shapes[:] = (size, 0, *cell)
+        shapes[:, 1] = lengths
+        return Varied(values.reshape(-1), shapes)
     batches = []
-    for i, most in enumerate(lengths):
+    for i, most in enumerate(lengths.tolist()):
         rows = col[i * size : (i + 1) * size]
         fill = _default(col.dtype, next(iter(rows.values.flat), None)) if filler is None else filler
         batches.append(rows.to_padded(fill, most))

@@ -160,7 +160,7 @@ class JsonLines(Format):
         if table.num_rows != high - low:
             raise ValueError("there is more than one object on a line")
         ready: dict[Path, Column] = {(n,): self._python_column(n, objects or ()) for n in self._pythons}
-        return table_columns(table, self.structure, self.choice, ready)
+        return table_columns(table, self.structure, self.choice, ready, decoded=True)
 
     def _without(self, lines: ObjectLines, low: int, high: int) -> pa.Table:
         """Return what is left when some fields are left out: they may be of any type, but no others may be there."""

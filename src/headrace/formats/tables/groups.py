@@ -31,6 +31,8 @@ class Groups(ABC):
     names: list[str]
     """Those of the columns that are read."""
     count: int
+    decodes: bool = False
+    """Whether its batches are newly written by a decoder: no offset comes from the file."""
     _owner = True
 
     @abstractmethod
@@ -95,11 +97,15 @@ class Groups(ABC):
 class ParquetGroups(Groups):
     """Row groups; those that cannot hold a row that passes the filter are not read."""
 
+    decodes = True
+
     def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
         import pyarrow.parquet as pq
 
         self.path = path
         self._source, self._kept = arrow_file(path, via), kept
+        self._counts: dict[int, tuple[int, int]] = {}
+        self._idle: list[Any] = []  # readers of the same file that other threads have done with
         try:
             self._how = {"pre_buffer": local_path(path) is None, "page_checksum_verification": True}
             self._file = pq.ParquetFile(self._source, **self._how)
@@ -111,8 +117,12 @@ class ParquetGroups(Groups):
             raise
 
     def count_group(self, group: int) -> tuple[int, int]:
-        found = self._file.metadata.row_group(group)  # not its columns: reading damaged ones crashes
-        return max(0, int(found.num_rows)), min(int(found.total_byte_size), 8 * self._source.size())
+        known = self._counts.get(group)
+        if known is None:
+            found = self._file.metadata.row_group(group)  # not its columns: reading damaged ones crashes
+            known = max(0, int(found.num_rows)), min(int(found.total_byte_size), 8 * self._source.size())
+            self._counts[group] = known
+        return known
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
         if self._kept is not None:
@@ -127,7 +137,7 @@ class ParquetGroups(Groups):
 
     def _batch_rows(self, group: int) -> int:
         """Return how many rows to decode at a time. Parts are equal, because a short one costs as much Python."""
-        rows = max(1, int(self._file.metadata.row_group(group).num_rows))
+        rows = max(1, self.count_group(group)[0])
         return -(-rows // max(1, round(rows / PARQUET_ROWS_PER_BATCH)))
 
     def again(self) -> ParquetGroups:
@@ -135,7 +145,10 @@ class ParquetGroups(Groups):
 
         other = copy(self)
         other._owner = False
-        other._file = pq.ParquetFile(self._source, metadata=self._file.metadata, **self._how)
+        try:
+            other._file = self._idle.pop()
+        except IndexError:
+            other._file = pq.ParquetFile(self._source, metadata=self._file.metadata, **self._how)
         return other
 
     def _filtered(self, group: int) -> Iterator[pa.RecordBatch]:
@@ -156,6 +169,10 @@ class ParquetGroups(Groups):
     def close(self) -> None:
         if self._owner:
             self._source.close()
+            self._idle.clear()
+        elif self._file is not None:
+            self._idle.append(self._file)
+            self._file = None
 
 
 class ArrowGroups(Groups):

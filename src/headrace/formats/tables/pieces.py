@@ -62,7 +62,7 @@ def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choic
                 rows = groups.rows(group)
             if rows is not None and given + batch.num_rows > rows:
                 raise ValueError(f"there are more than the {rows} that the file says")
-            for piece in batch_pieces(batch, structure, choice):
+            for piece in batch_pieces(batch, structure, choice, decoded=groups.decodes):
                 given += piece.rows
                 yield piece
         reason, left = f"there are but {given}", 0
@@ -92,17 +92,18 @@ def arrow_message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def batch_pieces(batch: pa.RecordBatch, structure: Structure, choice: Choice) -> list[Piece]:
+def batch_pieces(batch: pa.RecordBatch, structure: Structure, choice: Choice, *, decoded: bool = False) -> list[Piece]:
     """Return the rows of a batch. If one of them is bad, split in halves."""
     if not batch.num_rows:
         return []
     try:
-        return [ColumnPiece(table_columns(batch, structure, choice), batch.num_rows)]
+        return [ColumnPiece(table_columns(batch, structure, choice, decoded=decoded), batch.num_rows)]
     except SpecError as error:
         if batch.num_rows == 1:
             return [Lost(str(error), 1, _show_row(batch))]
     half = batch.num_rows // 2
-    return [*batch_pieces(batch.slice(0, half), structure, choice), *batch_pieces(batch.slice(half), structure, choice)]
+    parts = batch.slice(0, half), batch.slice(half)
+    return [piece for part in parts for piece in batch_pieces(part, structure, choice, decoded=decoded)]
 
 
 def _show_row(batch: pa.RecordBatch) -> bytes:

@@ -82,17 +82,27 @@ def _innermost(kind: pa.DataType) -> pa.DataType:
 
 
 def table_columns(
-    table: pa.Table | pa.RecordBatch, structure: Structure, choice: Choice, ready: Mapping[Path, Column] | None = None
+    table: pa.Table | pa.RecordBatch,
+    structure: Structure,
+    choice: Choice,
+    ready: Mapping[Path, Column] | None = None,
+    *,
+    decoded: bool = False,
 ) -> list[Column]:
-    """Return the columns of a table in the order of the structure's leaves; some may be `ready`.
+    """Return the columns of a table in the order of the structure's leaves; some may be `ready`. Of `decoded` ones, see
+    `numbers_of`.
 
     Raises SpecError if a value is missing, damaged or cannot be cast.
     """
-    made: dict[Path, Column] = dict(ready or {})
     if not hasattr(table, "__arrow_c_array__") and len(batches := table.to_batches()) == 1:
         table = batches[0]
     names = table.schema.names
-    numbers = arrow.numbers_of(table) if hasattr(table, "__arrow_c_array__") else [None] * len(names)
+    numbers = arrow.numbers_of(table, decoded=decoded) if hasattr(table, "__arrow_c_array__") else [None] * len(names)
+    if not ready and not choice.cast and not choice.nulls and plain_names(structure) == names:
+        whole = [column for column in numbers if column is not None]
+        if len(whole) == len(names):
+            return [*whole]
+    made: dict[Path, Column] = dict(ready or {})
     for i, name in enumerate(names):
         column = None if choice.changes(name) else numbers[i]
         if column is not None:
@@ -116,6 +126,15 @@ def _is_ready(name: str, array: pa.Array, choice: Choice) -> bool:
     if number not in known.plain or choice.changes(name):
         return False
     return number in known.with_nan or not array.null_count
+
+
+@lru_cache(64)
+def plain_names(structure: Structure) -> list[str] | None:
+    """Return the names of the columns, in order. None if some have fields."""
+    paths = leaf_paths(structure)
+    if any(len(path) != 1 for path in paths):
+        return None
+    return [name for (name,) in paths]
 
 
 @lru_cache(64)
