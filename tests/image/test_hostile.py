@@ -223,6 +223,7 @@ def test_a_jpeg_that_the_decoder_gives_up_is_an_error(mode, ratio, recover):
 
 FLAWS = {
     "bytes before the pixels": lambda data, pixels: data[:pixels] + b"\x07\xff\x00\x09\xff" + data[pixels:],
+    "bytes before the size": lambda data, _: data.replace(b"\xff\xc0", b"\x07\xff\x00\x09\xff\xff\xc0", 1),
     "bytes before the end": lambda data, _: data[:-2] + bytes(9) + data[-2:],
     "JFIF 0.00": lambda data, _: data.replace(b"JFIF\x00\x01\x01", b"JFIF\x00\x00\x00"),
     "all of these": lambda data, pixels: FLAWS["JFIF 0.00"](
