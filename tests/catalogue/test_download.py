@@ -147,7 +147,6 @@ def test_errors_name_the_url_the_size_and_where_to_put_the_file(server, tmp_path
 
 
 def test_a_login_page_is_not_taken_for_the_file(server, tmp_path):
-
     server.own = lambda handler: Answer(200, [("Content-Type", "text/html; charset=utf-8")], b"<html>Sign in</html>")
     with pytest.raises(hr.StorageError, match=r"answers with a web page, perhaps a login.*Put it at"):
         fetch_source(source(server, sha256=None, size=None), tmp_path)
