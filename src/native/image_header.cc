@@ -34,13 +34,12 @@ ImageHeader jpeg(const Bytes& bytes) {
   ImageHeader made;
   made.kind = kJpeg;
   for (size_t at = 2; bytes.has(at, 4);) {
-    if (bytes.big(at, 1) != 0xFF) return made;
     const int64_t marker = bytes.big(at + 1, 1);
-    if (marker == 0xFF) {  // fill
+    if (bytes.big(at, 1) != 0xFF || marker == 0xFF) {  // extraneous, or fill
       ++at;
       continue;
     }
-    if (marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8)) {  // alone, without a length
+    if (marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8)) {  // none, or alone, without a length
       at += 2;
       continue;
     }

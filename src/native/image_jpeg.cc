@@ -93,21 +93,27 @@ bool use_jpeg_library(const char* path) {
   return true;
 }
 
+constexpr unsigned kRowsAtOnce = 8;
+
 struct JpegRows::State : CheckedDecoder {
   State() : CheckedDecoder(library.load()) {}
 
   int64_t top = 0, width = 0, channels = 0, left = 0;  // left: in the columns that are decoded
   bool flip = false;
-  std::vector<uint8_t> line, mirrored;
+  unsigned held = 0;  // the number of the first row in `lines`
+  size_t stride = 0;
+  std::vector<uint8_t> lines, mirrored;
 
   void skip(int64_t rows) {
     if (rows > 0) jpeg->skip_rows(&info, unsigned(rows));
   }
 
-  void read_one() {
-    unsigned char* row = line.data();
-    const unsigned before = info.next_row;
-    while (info.next_row == before) jpeg->read_rows(&info, &row, 1);
+  // Read one row or more, as many as the library has ready.
+  void read_rows(unsigned most = kRowsAtOnce) {
+    unsigned char* rows[kRowsAtOnce];
+    for (unsigned i = 0; i < kRowsAtOnce; ++i) rows[i] = lines.data() + i * stride;
+    held = info.next_row;
+    while (info.next_row == held) jpeg->read_rows(&info, rows, most);
   }
 };
 
@@ -149,7 +155,8 @@ bool JpegRows::open(const uint8_t* data, size_t size, ImageShape shape, const Cu
   s.width = window.width;
   s.channels = shape.channels;
   s.flip = window.flip != 0;
-  s.line.resize(size_t(columns * shape.channels + 1));
+  s.stride = size_t(columns * shape.channels + 1);
+  s.lines.resize(kRowsAtOnce * s.stride);
   s.mirrored.resize(s.flip ? size_t(window.width * shape.channels + 1) : 0);
   return s.safely([&] { s.skip(skipped); });
 }
@@ -157,24 +164,47 @@ bool JpegRows::open(const uint8_t* data, size_t size, ImageShape shape, const Cu
 const uint8_t* JpegRows::row(int64_t y) {
   State& s = *state_;
   const bool made = s.safely([&] {
-    while (int64_t(s.info.next_row) <= s.top + y) s.read_one();
+    while (int64_t(s.info.next_row) <= s.top + y) s.read_rows();
   });
   if (!made) return nullptr;
-  const uint8_t* const from = s.line.data() + s.left * s.channels;
+  const uint8_t* const from = s.lines.data() + size_t(s.top + y - s.held) * s.stride + s.left * s.channels;
   if (!s.flip) return from;
   mirror_row(from, s.width, s.channels, s.mirrored.data());
   return s.mirrored.data();
+}
+
+bool JpegRows::copy_to(uint8_t* to, int64_t height) {
+  State& s = *state_;
+  const size_t bytes = size_t(s.width * s.channels);
+  if (s.flip || s.left != 0 || s.stride != bytes + 1) {
+    for (int64_t y = 0; y < height; ++y, to += bytes) {
+      const uint8_t* const from = row(y);
+      if (!from) return false;
+      std::memcpy(to, from, bytes);
+    }
+    return true;
+  }
+  return s.safely([&] {  // whole rows are decoded where they belong
+    const unsigned top = unsigned(s.top), bottom = unsigned(s.top + height);
+    while (s.info.next_row < top) s.read_rows(std::min(kRowsAtOnce, top - s.info.next_row));
+    while (s.info.next_row < bottom) {
+      unsigned char* rows[kRowsAtOnce];
+      const unsigned count = std::min(kRowsAtOnce, bottom - s.info.next_row);
+      for (unsigned i = 0; i < count; ++i) rows[i] = to + (s.info.next_row - top + i) * bytes;
+      s.jpeg->read_rows(&s.info, rows, count);
+    }
+  });
 }
 
 bool JpegRows::finish() {
   State& s = *state_;
   return s.safely([&] {
     // Rows that share their colors are decoded together: the library miscounts if it skips from between them.
-    while (s.info.next_row < s.info.row_count && s.info.next_row % unsigned(s.info.mcu_rows) != 0) s.read_one();
+    while (s.info.next_row < s.info.row_count && s.info.next_row % unsigned(s.info.mcu_rows) != 0) s.read_rows(1);
     // Not the last rows: the library would not look at them. With an even number left, halved colors stay in step.
     const int64_t kept = 2 * s.info.mcu_rows * libjpeg::kBlockSize;
     s.skip((int64_t(s.info.row_count) - s.info.next_row - kept) / kept * kept);
-    while (s.info.next_row < s.info.row_count) s.read_one();
+    while (s.info.next_row < s.info.row_count) s.read_rows();
     s.jpeg->finish(&s.info);
   });
 }
@@ -183,16 +213,9 @@ void decode_jpegs(const Jpegs& jpegs, const int64_t* starts, uint8_t* out, bool*
   in_pieces(jpegs.count, 1, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Cut& window = jpegs.windows[i];
-      const size_t bytes = size_t(window.width * jpegs.shapes[i].channels);
       JpegRows rows;
-      made[i] = rows.open(jpegs.data + jpegs.offsets[i], size_t(jpegs.offsets[i + 1] - jpegs.offsets[i]), jpegs.shapes[i], window, jpegs.how);
-      uint8_t* to = out + starts[i];
-      for (int64_t y = 0; made[i] && y < window.height; ++y, to += bytes) {
-        const uint8_t* const row = rows.row(y);
-        made[i] = row != nullptr;
-        if (row) std::memcpy(to, row, bytes);
-      }
-      made[i] = made[i] && rows.finish();
+      made[i] = rows.open(jpegs.data + jpegs.offsets[i], size_t(jpegs.offsets[i + 1] - jpegs.offsets[i]), jpegs.shapes[i], window, jpegs.how) &&
+                rows.copy_to(out + starts[i], window.height) && rows.finish();
     }
   });
 }

@@ -25,6 +25,8 @@ class JpegRows : public ByteRows {
   // False too if the file has not the height and width of `shape`, or is of a kind that is left to others.
   bool open(const uint8_t* data, size_t size, ImageShape shape, const Cut& window, JpegHow how);
   const uint8_t* row(int64_t y) override;
+  // The first `height` rows, contiguous in `to`.
+  bool copy_to(uint8_t* to, int64_t height);
   // Read the rest of the file: whether all of it is sound.
   bool finish();
 

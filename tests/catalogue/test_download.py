@@ -14,7 +14,7 @@ import pytest
 import headrace as hr
 from headrace.catalogue.sources import SourceFile, fetch_source, fetch_sources
 from headrace.remote import transport
-from tests.stores.faults import running
+from tests.stores.faults import Answer, running
 
 DATA = np.random.default_rng(0).bytes(3_000_000)
 SUM = hashlib.sha256(DATA).hexdigest()
@@ -147,8 +147,6 @@ def test_errors_name_the_url_the_size_and_where_to_put_the_file(server, tmp_path
 
 
 def test_a_login_page_is_not_taken_for_the_file(server, tmp_path):
-    from tests.stores.faults import Answer
-
     server.own = lambda handler: Answer(200, [("Content-Type", "text/html; charset=utf-8")], b"<html>Sign in</html>")
     with pytest.raises(hr.StorageError, match=r"answers with a web page, perhaps a login.*Put it at"):
         fetch_source(source(server, sha256=None, size=None), tmp_path)
@@ -233,6 +231,25 @@ def test_a_part_of_another_file_is_of_no_use(server, tmp_path):
     (tmp_path / "data.bin").unlink()
     (tmp_path / ".data.bin.part").write_bytes(b"z" * 4_000_000)
     assert fetch_source(source(server), tmp_path).read_bytes() == DATA
+
+
+@pytest.mark.parametrize(("known", "left"), [(True, [".data.bin.part"]), (False, [])])
+def test_a_part_stays_only_if_it_can_be_resumed(server, tmp_path, known, left):
+    own = server.own
+
+    def half_and_then_nothing(handler):
+        answer = own(handler)
+        if len(server.requests) > 1:
+            return Answer(404)
+        answer.headers.append(("Content-Length", str(len(DATA))))
+        answer.body = DATA[: len(DATA) // 2]
+        handler.close_connection = True
+        return answer
+
+    server.own = half_and_then_nothing
+    with pytest.raises(hr.StorageError, match="no such file"):
+        fetch_source(source(server) if known else source(server, sha256=None), tmp_path)
+    assert names(tmp_path) == left
 
 
 def test_proxies_are_those_of_the_environment(server, tmp_path, monkeypatch):

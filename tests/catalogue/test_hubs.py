@@ -3,14 +3,17 @@
 import hashlib
 import io
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.catalogue.arff import read_arff
+from headrace.cli.main import app
 from headrace.remote import transport
 from tests.stores.faults import Answer, running
 
@@ -131,6 +134,41 @@ def test_configs_of_the_hub(server):
         hr.load("hf:team/words/fr")
     with pytest.raises(ValueError, match="names no dataset of the hub"):
         hr.load("hf:")
+
+
+def test_nothing_is_downloaded_if_that_is_not_wanted(server, tmp_path):
+    publish(server, "team/two", {name: {"train": [hub_table(0, 2)]} for name in ("one", "other")})
+    serve_openml(server, 40945, ARFF)
+    for name in ("hf:team/two/one", "openml:40945"):
+        with pytest.raises(FileNotFoundError, match=f"`headrace dataset build {name}` does"):
+            hr.load(name, download=False)
+        assert len(hr.load(name, split="train")) in (2, 3)
+    asked = len(server.requests)
+    next((tmp_path / "tfds").rglob("data.arff")).unlink()
+    for name in ("hf:team/two/other", "openml:40945"):  # whose listings are here
+        with pytest.raises(FileNotFoundError, match="was not to be downloaded"):
+            hr.load(name, download=False)
+    assert len(hr.load("hf:team/two/one", split="train", download=False)) == 2
+    assert len(server.requests) == asked
+
+
+@pytest.mark.parametrize("name", ["hf:team/pets", "openml:40945"])
+def test_the_commands(pets, name, tmp_path):
+    serve_openml(pets, 40945, ARFF)
+
+    def command(*words):
+        return CliRunner().invoke(app, ["dataset", *words])
+
+    assert "was not to be downloaded" in str(command("info", name).exception)
+    assert not pets.requests
+    assert re.search(r"\d rows in .*downloads/", command("download", name).output)
+    assert re.search(r"train: \d rows", command("build", name).output)
+    assert command("info", name).output == command("build", name).output
+    assert "not built but downloaded" in str(command("build", name, "--limit", "3").exception)
+    assert "B  downloads" in command("du").output
+    assert "B removed" in command("rm", name).output
+    assert left(tmp_path / "tfds") == []
+    assert isinstance(command("rm", name).exception, FileNotFoundError)
 
 
 def test_incomplete_splits_of_the_hub_are_named(server):

@@ -202,3 +202,52 @@ def test_a_small_jpeg_of_one_colour_is_not_taken_for_one_that_breaks_off():
     data = saved(Image.fromarray(plain[:, :, 0]), "JPEG", quality=5, optimize=True, progressive=True)
     assert len(data) * 512 > plain.size
     np.testing.assert_allclose(I.decode_jpeg(data), plain, atol=8)
+
+
+def with_wrong_table(data):
+    """The same JPEG, the last Huffman table of which says that it has no length: no decoder reads on."""
+    at = data.rindex(b"\xff\xc4")
+    return data[: at + 2] + b"\x00\x01" + data[at + 4 :]
+
+
+@pytest.mark.parametrize("recover", [False, True])
+@pytest.mark.parametrize("ratio", [1, 2])
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_a_jpeg_that_the_decoder_gives_up_is_an_error(mode, ratio, recover):
+    """And not the pixels that were in the memory before."""
+    whole = saved(Image.fromarray(picture(40, 52)).convert(mode), "JPEG", progressive=True)
+    assert I.decode_jpeg(whole, 3, ratio=ratio).shape == (40 // ratio, 52 // ratio, 3)
+    with pytest.raises(hr.ParseError, match="damaged: Bogus marker length"):
+        I.decode_jpeg(with_wrong_table(whole), 3, ratio=ratio, try_recover_truncated=recover)
+
+
+FLAWS = {
+    "bytes before the pixels": lambda data, pixels: data[:pixels] + b"\x07\xff\x00\x09\xff" + data[pixels:],
+    "bytes before the size": lambda data, _: data.replace(b"\xff\xc0", b"\x07\xff\x00\x09\xff\xff\xc0", 1),
+    "bytes before the end": lambda data, _: data[:-2] + bytes(9) + data[-2:],
+    "JFIF 0.00": lambda data, _: data.replace(b"JFIF\x00\x01\x01", b"JFIF\x00\x00\x00"),
+    "all of these": lambda data, pixels: FLAWS["JFIF 0.00"](
+        FLAWS["bytes before the end"](FLAWS["bytes before the pixels"](data, pixels), 0), 0
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+@pytest.mark.parametrize("flaw", FLAWS)
+@pytest.mark.parametrize("value", [0, 90, 255])
+def test_a_flaw_that_loses_no_pixels_is_skipped(flaw, mode, value):
+    """As other decoders do, with a warning; such files are among the public datasets of photographs."""
+    whole = saved(Image.new(mode, (16, 16), (value,) * len(mode) if len(mode) > 1 else value), "JPEG")
+    if mode == "CMYK" and "JFIF" in flaw:
+        pytest.skip("CMYK is not stored with this header")
+    flawed = FLAWS[flaw](whole, whole.rindex(b"\xff\xda"))
+    assert flawed != whole
+    np.testing.assert_array_equal(I.decode_jpeg(flawed, 3), I.decode_jpeg(whole, 3))
+    np.testing.assert_array_equal(I.decode_and_resize(flawed, (4, 4)), I.decode_and_resize(whole, (4, 4)))
+
+
+def test_a_jpeg_with_a_flawed_header_that_breaks_off_is_an_error():
+    whole = I.encode_jpeg(picture(40, 52))
+    for data in (whole[: len(whole) // 2], whole[: len(whole) // 2] + whole[-2:], whole[:-2]):
+        with pytest.raises(hr.ParseError, match="damaged or breaks off"):
+            I.decode_jpeg(data.replace(b"JFIF\x00\x01\x01", b"JFIF\x00\x00\x00"), 3)

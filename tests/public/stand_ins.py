@@ -161,6 +161,8 @@ def cats_vs_dogs(config):
         files[f"PetImages/{'Cat' if number % 2 else 'Dog'}/{number}.jpg"] = jpeg(
             number, mode="L" if number == 3 else "RGB"
         )
+    files["PetImages/Cat/6.jpg"] = jpeg(6).replace(b"JFIF\0\x01\x01", b"JFIF\0\0\0")  # as some of the archive are
+    files["PetImages/Dog/9.jpg"] = jpeg(9)[:-2] + bytes(200) + b"\xff\xd9"
     return {"archive": zipped(files)}
 
 

@@ -48,7 +48,7 @@ def download(source: SourceFile, target: Path, advance: Advance = lambda _: None
         StorageError: no URL gave the file; it names each of them with its reason.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _claimed(target) as part:
+    with _claimed(target, resumable=source.sha256 is not None) as part:
         if target.exists() and matches(target, source):
             return  # another process has downloaded it meanwhile
         if source.sha256 is None:
@@ -129,8 +129,8 @@ class _Part:
 
 
 @contextmanager
-def _claimed(target: Path) -> Iterator[_Part]:
-    """Yield the part of a file, which no other process writes to meanwhile; what is of use to the next one stays."""
+def _claimed(target: Path, *, resumable: bool) -> Iterator[_Part]:
+    """Yield the part of a file, which no other process writes to meanwhile; what the next one can resume stays."""
     path = target.with_name(f".{target.name}.part")
     while True:
         held = HeldLock.with_flags(path, os.O_RDWR | os.O_CREAT | HERE, "rb+")
@@ -145,7 +145,7 @@ def _claimed(target: Path) -> Iterator[_Part]:
     try:
         yield part
     finally:
-        if not part.published and not part.size:
+        if not part.published and not (resumable and part.size):
             path.unlink(missing_ok=True)
         held.release()
 

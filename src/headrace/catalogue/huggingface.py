@@ -10,7 +10,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -47,19 +47,21 @@ def hub_builder(name: str, data_dir: Path, *, download: bool = True) -> HubBuild
         data_dir: the folder of datasets, below which downloads lie.
         download: whether files that are not here may be downloaded.
     """
-    found = _NAME.fullmatch(name)
-    if found is None:
-        raise ValueError(f"{name!r} names no dataset of the hub: write hf:owner/name or hf:owner/name/config")
+    found = _parsed(name)
     repository: str = found["repository"]
-    folder = data_dir / "downloads" / "huggingface" / repository.replace("/", "--")
-    if not download and not (folder / LISTING).exists():
-        raise FileNotFoundError(f"{name} is not in {folder}, and was not to be downloaded")
+    folder = hub_folder(name, data_dir)
+    if not download:
+        _check_here(name, folder, [LISTING])
     endpoint = os.environ.get("HF_ENDPOINT", ENDPOINT).rstrip("/")
     home = f"{endpoint}/api/datasets/{repository}"
     files: dict[str, dict[str, list[str]]] = _listing(f"{home}/parquet", folder, LISTING, dict)
     config = found["config"] or _default_config(files, repository)
     if config not in files:
         raise ValueError(f"{repository} has no config {config!r}: {what_there_is(config, sorted(files))}")
+    if not download:
+        _check_here(
+            name, folder, [_file_name(s, n, url) for s, urls in files[config].items() for n, url in enumerate(urls)]
+        )
     try:
         known = _known_files(files[config], f"{home}/tree/{BRANCH}", folder)
         here = fetch_sources(_sources(files[config], known), folder, title=name)
@@ -69,6 +71,28 @@ def hub_builder(name: str, data_dir: Path, *, download: bool = True) -> HubBuild
         raise
     splits = {split: [here[f"{split}/{i}"] for i in range(len(urls))] for split, urls in files[config].items()}
     return HubBuilder(repository, config if len(files) > 1 else None, splits)
+
+
+def hub_folder(name: str, data_dir: Path) -> Path:
+    """Return the folder of all that is downloaded of a dataset of the hub."""
+    return data_dir / "downloads" / "huggingface" / _parsed(name)["repository"].replace("/", "--")
+
+
+def _parsed(name: str) -> re.Match[str]:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name!r} names no dataset of the hub: write hf:owner/name or hf:owner/name/config")
+    return found
+
+
+def _check_here(name: str, folder: Path, files: Iterable[str]) -> None:
+    """Raise if one of these files would have to be downloaded."""
+    missing = [file for file in files if not (folder / file).exists()]
+    if missing:
+        raise FileNotFoundError(
+            f"{name} is not in {folder} ({missing[0]} is missing), and was not to be downloaded: "
+            f"`headrace dataset build {name}` does, or hr.load with download=True"
+        )
 
 
 def _default_config(files: Mapping[str, Any], repository: str) -> str:
@@ -102,6 +126,11 @@ def _path_of(url: str) -> str:
     return unquote(url.partition(f"/resolve/{BRANCH}/")[2])
 
 
+def _file_name(split: str, number: int, url: str) -> str:
+    """Return what a file is called on this machine."""
+    return _path_of(url).replace("/", "--") or f"{split}-{number:05d}.parquet"
+
+
 def _known_files(splits: Mapping[str, list[str]], tree: str, folder: Path) -> dict[str, dict[str, Any]]:
     """Return the hub's size and checksum of each file by its path. Each folder is listed by itself."""
     homes = {_path_of(url).rpartition("/")[0] for urls in splits.values() for url in urls}
@@ -127,7 +156,7 @@ def _sources(splits: Mapping[str, list[str]], known: Mapping[str, dict[str, Any]
                 )
             made[f"{split}/{number}"] = SourceFile(
                 url, (entry.get("lfs") or {}).get("oid"), size=entry.get("size"),
-                filename=path.replace("/", "--") or f"{split}-{number:05d}.parquet", headers=_credentials(),
+                filename=_file_name(split, number, url), headers=_credentials(),
             )  # fmt: skip
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from headrace.catalogue import huggingface, openml
@@ -108,7 +109,7 @@ def find_builder(
             in place.
         options: Further mirrors of prepared datasets, and their credentials.
     """
-    if name.startswith((huggingface.PREFIX, openml.PREFIX)):
+    if is_of_a_hub(name):
         find = openml.openml_builder if name.startswith(openml.PREFIX) else huggingface.hub_builder
         return find(name, local_folder(data_directory(data_dir).path), download=download)
     wanted = parse_name(name)
@@ -142,6 +143,17 @@ def find_builder(
     if missed:
         raise missed[0]
     raise _unknown(wanted, [str(folder) for folder in folders], data_dir)
+
+
+def is_of_a_hub(name: str) -> bool:
+    """Return whether a name is one of the Hugging Face hub or of OpenML."""
+    return name.startswith((huggingface.PREFIX, openml.PREFIX))
+
+
+def hub_downloads(name: str, data_dir: Path) -> Path:
+    """Return the folder of all that is downloaded for a name of a hub."""
+    folder = openml.openml_folder if name.startswith(openml.PREFIX) else huggingface.hub_folder
+    return folder(name, data_dir)
 
 
 def _not_in_folders(

@@ -21,7 +21,7 @@ from headrace.tfds.versions import Version
 PREFIX = "openml:"
 VARIABLE = "HEADRACE_OPENML_URL"
 SERVER = "https://www.openml.org"
-DESCRIPTION = "description.json"
+DESCRIPTION, DATA = "description.json", "data.arff"
 
 
 def openml_builder(name: str, data_dir: Path, *, download: bool = True) -> InMemoryBuilder:
@@ -35,12 +35,13 @@ def openml_builder(name: str, data_dir: Path, *, download: bool = True) -> InMem
         data_dir: the folder of datasets, below which downloads lie.
         download: whether files that are not here may be downloaded.
     """
-    number = name.removeprefix(PREFIX)
-    if not number.isdecimal():
-        raise ValueError(f"{name!r} names no dataset of OpenML: write its number, as in openml:40945")
-    folder = data_dir / "downloads" / "openml" / number
-    if not download and not (folder / DESCRIPTION).exists():
-        raise FileNotFoundError(f"{name} is not in {folder}, and was not to be downloaded")
+    folder = openml_folder(name, data_dir)
+    number = folder.name
+    if not download and not ((folder / DESCRIPTION).exists() and (folder / DATA).exists()):
+        raise FileNotFoundError(
+            f"{name} is not in {folder}, and was not to be downloaded: `headrace dataset build {name}` does, or "
+            "hr.load with download=True"
+        )
     server = os.environ.get(VARIABLE, SERVER).rstrip("/")
     about = _description(f"{server}/api/v1/json/data/{number}", folder, name)
     table = read_arff(_data(about, folder))
@@ -64,6 +65,14 @@ def openml_builder(name: str, data_dir: Path, *, download: bool = True) -> InMem
     return InMemoryBuilder(info, columns)
 
 
+def openml_folder(name: str, data_dir: Path) -> Path:
+    """Return the folder of all that is downloaded of a dataset of OpenML."""
+    number = name.removeprefix(PREFIX)
+    if not number.isdecimal():
+        raise ValueError(f"{name!r} names no dataset of OpenML: write its number, as in openml:40945")
+    return data_dir / "downloads" / "openml" / number
+
+
 def _description(url: str, folder: Path, name: str) -> dict[str, Any]:
     path = fetch_source(SourceFile(url, filename=DESCRIPTION), folder)
     try:
@@ -77,7 +86,7 @@ def _description(url: str, folder: Path, name: str) -> dict[str, Any]:
 
 def _data(about: dict[str, Any], folder: Path) -> Path:
     """Return the file of rows, with the MD5 that OpenML promises."""
-    source = SourceFile(str(about["url"]), filename="data.arff")
+    source = SourceFile(str(about["url"]), filename=DATA)
     path = fetch_source(source, folder)
     promised = about.get("md5_checksum")
     with path.open("rb") as file:

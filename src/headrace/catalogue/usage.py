@@ -60,3 +60,12 @@ def remove_version(folder: Path, name: DatasetName) -> int:
     if (folder / INDEX).exists():
         write_index(folder)
     return freed
+
+
+def remove_folder(folder: Path) -> int:
+    """Remove a folder of downloads. Return how many bytes it had."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"nothing is downloaded in {folder}")
+    freed = bytes_below(folder)
+    shutil.rmtree(folder)
+    return freed

@@ -60,12 +60,21 @@ def build(
 ) -> None:
     """Build a public dataset, or the datasets of a Python file; an interrupted build continues.
 
+    Of a dataset of a hub (hf:owner/name, openml:40945) the files are downloaded, and read as they are.
+
     Examples:
 
       headrace dataset build fashion_mnist
 
       headrace dataset build reviews.py --processes 4
     """
+    from headrace.catalogue.load import is_of_a_hub
+
+    if is_of_a_hub(file):
+        if limit or overwrite:
+            raise ValueError(f"{file} is not built but downloaded: leave out --limit and --overwrite")
+        _say_info(_fetched(file, data_dir).info)
+        return
     if not file.endswith(".py"):
         from headrace.catalogue.prepare import prepare
 
@@ -92,11 +101,26 @@ def public(name: str) -> Any:
 
 @dataset.command()
 def download(name: Name, data_dir: DataDir = None) -> None:
-    """Download the files of a public dataset, and verify them, without building it."""
+    """Download the files of a public dataset, or of one of a hub, and verify them, without building it."""
+    from headrace.catalogue.load import hub_downloads, is_of_a_hub
+    from headrace.tfds.builder import data_directory
+
+    if is_of_a_hub(name):
+        info = _fetched(name, data_dir).info
+        folder = hub_downloads(name, local_only(data_directory(data_dir).path, "--data-dir"))
+        say(f"{info.full_name}: {info.splits.total_num_examples:,} rows in {folder}")
+        return
     found = public(name)
     say(f"{found.info.full_name}: {bytes_text(found.download_bytes)}")
     for path in found.download(data_dir).values():
         say(f"  {path}")
+
+
+def _fetched(name: str, data_dir: str | None) -> Any:
+    """Return what reads a dataset of a hub, once its files are here."""
+    from headrace.catalogue.load import find_builder
+
+    return find_builder(name, data_dir=data_dir, locked=False, download=True)
 
 
 @dataset.command("rm")
@@ -106,13 +130,17 @@ def remove_dataset(
     downloads: Annotated[bool, typer.Option("--downloads", help="Remove only the downloaded files.")] = False,
 ) -> None:
     """Remove one version of a dataset from this machine, and its downloads."""
+    from headrace.catalogue.load import hub_downloads, is_of_a_hub
     from headrace.catalogue.prepare import find_public
     from headrace.catalogue.sources import remove_sources
-    from headrace.catalogue.usage import remove_version
+    from headrace.catalogue.usage import remove_folder, remove_version
     from headrace.tfds.builder import data_directory
     from headrace.tfds.versions import parse_name
 
     folder = local_only(data_directory(data_dir).path, "--data-dir")
+    if is_of_a_hub(name):
+        say(f"{bytes_text(remove_folder(hub_downloads(name, folder)))} removed")
+        return
     known = find_public(parse_name(name))
     freed = remove_sources(list(known.source_files().values()), known.source_folder(folder)) if known else 0
     if not downloads:
@@ -156,9 +184,13 @@ def builders_in(path: Path) -> list[Any]:
 @dataset.command()
 def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
     """Say what a dataset holds: features, splits, sizes, versions. A public one need not be downloaded."""
+    from headrace.catalogue.load import is_of_a_hub
+
     try:
         found = find(name, data_dir).info
     except FileNotFoundError:
+        if is_of_a_hub(name):
+            raise
         found = public(name).info
     if as_json:
         show_json(info_for_scripts(found))

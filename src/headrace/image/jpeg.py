@@ -13,6 +13,7 @@ from headrace import _native
 from headrace.columns import Column
 from headrace.columns.arrow_text import Bytes, Offsets
 from headrace.errors import ParseError
+from headrace.image.clean_jpeg import clean_jpeg
 from headrace.image.codecs import image_library
 from headrace.image.images import column_of_images, new_images
 from headrace.image.jpeg_library import decodes_windows
@@ -140,43 +141,58 @@ class JpegDecoder:
         _, whole_height, whole_width, stored, _ = header.tolist()
         scaled = (height, width) != (whole_height, whole_width)
         if stored == 4:
-            self._decode_cmyk(content, into, row)
+            colors = np.empty((whole_height, whole_width, 4), np.uint8)
+            self._decode_cmyk(self._decode(content, {"colorspace": "CMYK", "fastdct": False}, colors, row), into)
             return
         how = {
             "colorspace": "GRAY" if channels == 1 else "RGB",
             "fastdct": self._fast_dct,
             "fastupsample": self._fast_upsampling,
-            "buffer": into,
         }
         if scaled:
             how |= {"min_height": height, "min_width": width}
-        made = self._decode(content, how, row)
+        made = self._decode(content, how, into, row)
         if made.shape[:2] != (height, width):
             raise ParseError(
                 f"a JPEG that says {height} × {width} and has {made.shape[0]} × {made.shape[1]} pixels", row
             )
 
-    def _decode(self, content: Bytes, how: dict[str, Any], row: int) -> NDArray[np.uint8]:
+    def _decode(self, content: Bytes, how: dict[str, Any], into: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
         try:
-            made: NDArray[np.uint8] = self._library.decode_jpeg(content, **how)
+            return self._call_library(content, how, into)
+        except ValueError:
+            content = clean_jpeg(content)
+        try:
+            return self._call_library(content, how, into)
         except ValueError as error:
-            return self._decode_with_flaws(content, how, error, row)
-        return made
+            return self._decode_with_flaws(content, how, into, error, row)
 
-    def _decode_with_flaws(self, content: Bytes, how: dict[str, Any], error: ValueError, row: int) -> NDArray[np.uint8]:
-        """Return what the library calls an error and a reader may skip: anything but pixels that are missing."""
+    def _decode_with_flaws(
+        self, content: Bytes, how: dict[str, Any], into: NDArray[np.uint8], error: ValueError, row: int
+    ) -> NDArray[np.uint8]:
+        """Return what the library calls an error and a reader may skip: anything but pixels that are missing.
+
+        The library returns too if it gave up. It writes the rows in order, so that the last one then keeps its mark.
+        """
         if not self._recover and ("remature end" in str(error) or not _ends(content)):
             raise ParseError(f"a JPEG that is damaged or breaks off: {error}", row) from None
-        try:
-            made: NDArray[np.uint8] = self._library.decode_jpeg(content, **how, strict=False)
-            return made
-        except ValueError as worse:
-            raise ParseError(f"a JPEG that is damaged: {worse}", row) from None
+        for mark in (0, 255):
+            into[-1] = mark
+            try:
+                made = self._call_library(content, how | {"strict": False}, into)
+            except ValueError as worse:
+                raise ParseError(f"a JPEG that is damaged: {worse}", row) from None
+            if (into[-1] != mark).any():
+                return made
+        raise ParseError(f"a JPEG that is damaged: {error}", row) from None
 
-    def _decode_cmyk(self, content: Bytes, into: NDArray[np.uint8], row: int) -> None:
-        """Decode a JPEG of four colours, which stores them inverted, to the pixels that OpenCV gives."""
+    def _call_library(self, content: Bytes, how: dict[str, Any], into: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        made: NDArray[np.uint8] = self._library.decode_jpeg(content, **how, buffer=into)
+        return made
+
+    def _decode_cmyk(self, stored: NDArray[np.uint8], into: NDArray[np.uint8]) -> None:
+        """Convert the pixels of a JPEG of four colours, which stores them inverted, to those that OpenCV gives."""
         height, width, channels = into.shape
-        stored = self._decode(content, {"colorspace": "CMYK", "fastdct": False}, row)
         key = stored[:, :, 3:].astype(np.int32)
         made: NDArray[Any] = key - ((255 - stored[:, :, :3].astype(np.int32)) * key >> 8)
         if channels == 1:
