@@ -270,8 +270,10 @@ def _feed_class() -> type[Any]:
             self._join_ranks()
             shared = self._part is not None and self._part[0] > 1
             self._accelerate_loader = loader = check_loader(shared=shared, prepared=self._prepared)
-            if loader is not None and loader.elements_to_skip:
-                return self._skipping(loader)
+            if loader is not None:
+                loader.check_seeds(self._dataset._node)
+                if loader.elements_to_skip:
+                    return self._skipping(loader)
             return self._pass()
 
         def _skipping(self, loader: AccelerateLoader) -> Iterator[Any]:
