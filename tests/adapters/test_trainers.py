@@ -1,6 +1,8 @@
 """Feeds in Accelerate and Lightning, and states that several processes share; killed trainers are in tests/chaos."""
 
 import json
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -281,3 +283,14 @@ def test_a_loop_of_ones_own_over_numbers_needs_no_seed(recwarn):
     loader = torch.utils.data.DataLoader(unseeded(), batch_size=2, shuffle=True)
     assert sorted(x for batch in loader for x in batch.tolist()) == list(range(10))
     assert not [w for w in recwarn if issubclass(w.category, PlainLoaderWarning)]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_composer_which_resumes_by_reading_the_epoch_again_is_warned_of_a_missing_seed(seed, monkeypatch, recwarn):
+    composer = types.ModuleType("composer.trainer.trainer")
+    monkeypatch.setitem(sys.modules, composer.__name__, composer)
+    exec("def spin(loader):\n    for batch in loader:\n        break", composer.__dict__)
+    composer.spin(D.range(8).shuffle(8, seed=seed).batch(2).to_torch())
+    said = [str(w.message) for w in recwarn if issubclass(w.category, PlainLoaderWarning)]
+    assert len(said) == (seed is None)
+    assert all("Composer resumes by reading the epoch again" in text for text in said)

@@ -16,6 +16,7 @@ from headrace.plan.node import Node
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 ACCELERATE = "accelerate.data_loader"
+COMPOSER = "composer.trainer.trainer"
 PLAIN, STATEFUL = "torch.utils.data.", "torchdata."
 TRAINERS = (*LIGHTNING, "accelerate", "transformers")
 
@@ -171,6 +172,20 @@ def warn_of_sampler(plan: Node) -> None:
         PlainLoaderWarning,
         stacklevel=3,
     )
+
+
+def warn_of_composer(plan: Node) -> None:
+    """Warn if MosaicML Composer begins a pass over batches without seeds: it resumes by reading the epoch again."""
+    if COMPOSER not in sys.modules or COMPOSER not in _callers() or globally_seeded():
+        return
+    drawn = first_unseeded(plan)
+    if drawn is not None:
+        warnings.warn(
+            f"{drawn} has no seed, and Composer resumes by reading the epoch again: in the next process it has another "
+            f"order, so that elements are trained twice or never. Write {drawn}(…, seed=1), or hr.set_random_seed",
+            PlainLoaderWarning,
+            stacklevel=3,
+        )
 
 
 def _several_processes() -> bool:
