@@ -294,31 +294,36 @@ MEMORY = [
 ]
 
 
-def start(code: str) -> Callable[[], float]:
-    """Seconds that a new interpreter takes to run this."""
-
-    def job() -> float:
-        started = perf_counter()
-        fresh("-c", code)
-        return perf_counter() - started
-
-    return job
-
-
 @cache
-def starts(rounds: int) -> list[tuple[float, ...]]:
-    """Seconds of a bare interpreter, with NumPy, with headrace."""
-    return alternating(max(5, rounds), start("pass"), start("import numpy"), start("import headrace"))
+def started(code: str, rounds: int) -> list[tuple[float, float]]:
+    """CPU seconds and peak MB of new interpreters that run this."""
+    measure = (
+        "import sys, time; seconds = time.process_time(); "
+        "peak = [line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0]; "
+        "print(seconds, int(peak) / 1024)"
+    )
+    fresh("-c", code)  # writes the bytecode
+    lines = [fresh("-c", f"{code}\n{measure}").split() for _ in range(max(5, rounds))]
+    return [(float(seconds), float(megabytes)) for seconds, megabytes in lines]
+
+
+def import_lines(name: str, code: str, *, judged: bool = True) -> list[Bound]:
+    """Return the two lines of some code that a new interpreter runs."""
+    return [
+        Bound(f"{name}, CPU", 0.25 if judged else None, "s", lambda n: [t[0] for t in started(code, n)], judge=min),
+        Bound(f"{name}, peak", 60 if judged else None, "MB", lambda n: [t[1] for t in started(code, n)], judge=min),
+    ]
 
 
 def heavy_imports(rounds: int) -> Sequence[float]:  # noqa: ARG001 - one look is enough
-    return [float(fresh("-c", f"import headrace, sys; print(sum(m in sys.modules for m in {HEAVY}))"))]
+    code = f"import headrace, sys; headrace.Dataset; print(sum(m in sys.modules for m in {HEAVY}))"
+    return [float(fresh("-c", code))]
 
 
 IMPORT = [
-    Bound("import headrace, whole process", 0.3, "s", lambda n: [t[2] for t in starts(n)], judge=min),
-    Bound("import headrace, beyond the interpreter", None, "s", lambda n: [t[2] - t[0] for t in starts(n)], judge=min),
-    Bound("import headrace, beyond NumPy", None, "s", lambda n: [t[2] - t[1] for t in starts(n)], judge=min),
+    *import_lines("import headrace", "import headrace"),
+    *import_lines("import headrace, with the first Dataset", "import headrace; headrace.Dataset.range(3)"),
+    *import_lines("import numpy, pyarrow", "import numpy, pyarrow", judged=False),
     Bound("import headrace, heavy modules with it", 0, "modules", heavy_imports),
 ]
 

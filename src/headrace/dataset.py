@@ -366,6 +366,10 @@ class Dataset(Generic[Element], metaclass=KnownNames):
 
     def __len__(self) -> int:
         count = self._node.cardinality
+        if "torch.utils.data" in sys.modules:
+            from headrace.adapters.plain_loader import warn_of_sampler
+
+            warn_of_sampler(self._node)
         if count.known:
             return count
         if count == INFINITE:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import headrace as hr
 from tests.adapters import inside
 
 
@@ -35,3 +36,12 @@ def test_an_example_runs_on_the_backend_of_those_who_have_tensorflow():
     done = subprocess.run([sys.executable, example], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "test accuracy 0.9" in done.stdout
+
+
+def test_a_backend_that_keras_does_not_have_is_answered_with_those_that_it_has(monkeypatch):
+    def imported(name, wanted_by):
+        raise ValueError("Unable to import backend : nosuch")  # as keras/src/backend/__init__.py does
+
+    monkeypatch.setattr("headrace.adapters.keras.framework", imported)
+    with pytest.raises(ValueError, match=r"nosuch.*KERAS_BACKEND.*jax, torch, tensorflow"):
+        hr.Dataset.range(4).batch(2).to_keras()

@@ -1,6 +1,8 @@
 """Feeds in Accelerate and Lightning, and states that several processes share; killed trainers are in tests/chaos."""
 
 import json
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -228,3 +230,67 @@ def test_a_loader_that_reads_ahead_of_the_model_has_no_position(accelerator):
         values(accelerate.skip_first_batches(loader, 2))
     assert len(values(feed)) == 10  # read by itself
     feed.state_dict()
+
+
+def unseeded():
+    return D.range(10).shuffle(10)
+
+
+def test_a_loader_warns_of_a_missing_seed_and_refuses_the_resume_that_needs_one(accelerator):
+    loader = accelerator.prepare(torch.utils.data.DataLoader(unseeded().to_torch(), batch_size=2))
+    with pytest.warns(PlainLoaderWarning, match=r"shuffle has no seed.*will be refused"):
+        assert sorted(x for batch in loader for x in batch.tolist()) == list(range(10))
+    with pytest.raises(hr.StateError, match=r"shuffle without a seed draws another order.*seed=1"):
+        values(accelerate.skip_first_batches(loader, 2))
+
+
+def test_processes_that_keep_their_shares_of_all_elements_need_the_same_order(accelerator):
+    def share(ds, process):
+        loader = torch.utils.data.DataLoader(ds.to_torch(shard=False), batch_size=2)
+        one = accelerate.data_loader.prepare_data_loader(
+            loader, num_processes=2, process_index=process, dispatch_batches=False
+        )
+        return [x for batch in one for x in batch.tolist()]
+
+    assert {*share(elements(), 0), *share(elements(), 1)} == set(range(10))
+    with pytest.raises(ValueError, match=r"shuffle needs a seed.*hr.set_random_seed"):
+        share(unseeded(), 0)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(1, 1)
+
+    def forward(self, x):
+        return {"loss": self.linear(x[:, None]).mean()}
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_trainer_that_takes_elements_by_number_is_warned_of_a_missing_seed(seed, tmp_path, recwarn):
+    transformers = pytest.importorskip("transformers")
+    how = transformers.TrainingArguments(
+        str(tmp_path), max_steps=1, use_cpu=True, report_to=[], disable_tqdm=True, save_strategy="no"
+    )
+    ds = D.range(8).map(lambda i: {"x": i.astype(np.float32)}).shuffle(8, seed=seed)
+    transformers.Trainer(Net(), how, train_dataset=ds).train()
+    said = [str(w.message) for w in recwarn if issubclass(w.category, PlainLoaderWarning)]
+    assert bool(said) == (seed is None)
+    assert all("shuffle has no seed" in text and "shuffle(…, seed=1)" in text for text in said)
+
+
+def test_a_loop_of_ones_own_over_numbers_needs_no_seed(recwarn):
+    loader = torch.utils.data.DataLoader(unseeded(), batch_size=2, shuffle=True)
+    assert sorted(x for batch in loader for x in batch.tolist()) == list(range(10))
+    assert not [w for w in recwarn if issubclass(w.category, PlainLoaderWarning)]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_composer_which_resumes_by_reading_the_epoch_again_is_warned_of_a_missing_seed(seed, monkeypatch, recwarn):
+    composer = types.ModuleType("composer.trainer.trainer")
+    monkeypatch.setitem(sys.modules, composer.__name__, composer)
+    exec("def spin(loader):\n    for batch in loader:\n        break", composer.__dict__)
+    composer.spin(D.range(8).shuffle(8, seed=seed).batch(2).to_torch())
+    said = [str(w.message) for w in recwarn if issubclass(w.category, PlainLoaderWarning)]
+    assert len(said) == (seed is None)
+    assert all("Composer resumes by reading the epoch again" in text for text in said)

@@ -72,6 +72,9 @@ def test_an_error_of_the_function_is_one_batch():
         (lambda ds: ds.shuffle(3, random_state=1), r"did you mean seed=\?"),
         (lambda ds: ds.shuffle(buffersize=3), r"did you mean buffer_size=\?"),
         (lambda ds: ds.repeat(times=3), "it takes count"),
+        (lambda ds: ds.to_torch(batch_size=32), r"to_torch has no keyword batch_size=.*ds.batch\(32\).to_torch\(\)"),
+        (lambda ds: ds.to_torch(shuffle=True), r"ds.shuffle\(10_000, seed=1\).batch\(32\).to_torch\(\)"),
+        (lambda ds: ds.to_jax(num_workers=4), r'mode="process"'),
     ],
 )
 def test_keywords_of_other_libraries_are_answered(call, said):

@@ -12,6 +12,7 @@ from headrace.columns import values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
+from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.structure import Structure, flatten
 from headrace.plan.widening import warn_of_float64
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
+@explain_keywords
 def to_jax(
     self: Dataset,
     device: Any = None,

@@ -24,6 +24,7 @@ from headrace.execute.state import packed
 from headrace.execute.stats import Stats
 from headrace.iterator import Epochs, Settings
 from headrace.iterator import Iterator as PassIterator
+from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import Structure, flatten
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
+@explain_keywords
 def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, prefetch: int | None = None) -> Any:
     """Return an object that `model.fit`, `evaluate` and `predict` of Keras accept.
 
@@ -68,6 +70,12 @@ def import_keras() -> Any:
     """Import Keras. Raise ImportError with the missing backend and the installed ones."""
     try:
         return framework("keras", "to_keras")
+    except ValueError as error:
+        if "backend" not in str(error):
+            raise
+        raise ValueError(
+            f"to_keras: {error}: KERAS_BACKEND, or keras.json, names no backend of Keras: {', '.join(BACKENDS)}"
+        ) from error
     except ModuleNotFoundError as error:
         if error.name not in BACKENDS:
             raise

@@ -9,15 +9,20 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from headrace.core.keys import globally_seeded
 from headrace.errors import StateError
+from headrace.execute.state import first_unseeded, require_seeds
+from headrace.plan.node import Node
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 ACCELERATE = "accelerate.data_loader"
+COMPOSER = "composer.trainer.trainer"
 PLAIN, STATEFUL = "torch.utils.data.", "torchdata."
+TRAINERS = (*LIGHTNING, "accelerate", "transformers")
 
 
 class PlainLoaderWarning(UserWarning):
-    """A DataLoader in Lightning reads a feed: after a resume, batches come again or never."""
+    """A loader or sampler of a trainer reads headrace in a way that a resume, or other processes, cannot repeat."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,33 @@ class AccelerateLoader:
     elements_to_skip: int
     """How many elements of the epoch it reads and drops to resume."""
     batch_size: int
+    is_one_of_many: bool
+    """Whether each of several processes reads all elements and keeps its share."""
+
+    def check_seeds(self, plan: Node) -> None:
+        """Require seeds where the loader relies on the same order in another process; warn before a resume will.
+
+        Raises:
+            StateError: if elements are skipped to resume, and another process drew their order.
+            ValueError: if several processes read all elements, each in another order.
+        """
+        if self.is_one_of_many:
+            require_seeds(plan, "every process reads all elements here, and Accelerate keeps a share of them")
+        drawn = None if globally_seeded() else first_unseeded(plan)
+        if drawn is None:
+            return
+        if self.elements_to_skip:
+            raise StateError(
+                f"the trainer resumes by reading the epoch again, and {drawn} without a seed draws another order than "
+                f"before: write {drawn}(…, seed=1), or hr.set_random_seed. {BATCHES_OF_THE_FEED}"
+            )
+        warnings.warn(
+            f"{drawn} has no seed, and a DataLoader of Accelerate or of Transformers' Trainer reads this feed: it "
+            f"resumes by reading the epoch again, which will be refused. Write {drawn}(…, seed=1). "
+            f"{BATCHES_OF_THE_FEED}",
+            PlainLoaderWarning,
+            stacklevel=4,
+        )
 
 
 class Skipped(Iterator[Any]):
@@ -110,14 +142,59 @@ def check_loader(*, shared: bool, prepared: bool) -> AccelerateLoader | None:
 def _accelerate_loader() -> AccelerateLoader:
     """Return the outermost loader of Accelerate whose pass has begun."""
     frame: FrameType | None = sys._getframe(2)
-    skipped, size = 0, 1
+    skipped, size, is_one_of_many = 0, 1, False
     while frame is not None:
         loader: Any = frame.f_locals.get("self")
         if frame.f_globals.get("__name__") == ACCELERATE and hasattr(loader, "skip_batches"):
             size = getattr(loader, "total_batch_size", None) or loader.batch_size or 1
             skipped = max(skipped, loader.skip_batches)
+        if type(loader).__name__ == "IterableDatasetShard" and loader.num_processes > 1:
+            is_one_of_many = True
         frame = frame.f_back
-    return AccelerateLoader(skipped * size, size)
+    return AccelerateLoader(skipped * size, size, is_one_of_many)
+
+
+def warn_of_sampler(plan: Node) -> None:
+    """Warn if the sampler of a trainer asks for the length of a dataset that another process numbers otherwise.
+
+    Trainers take elements by number. They resume by skipping numbers, and deal out numbers to processes.
+    """
+    asking = str(sys._getframe(2).f_globals.get("__name__"))
+    if not asking.startswith((PLAIN, *TRAINERS)) or globally_seeded():
+        return
+    drawn = first_unseeded(plan)
+    if drawn is None or not (_several_processes() or any(name.startswith(TRAINERS) for name in _callers())):
+        return
+    warnings.warn(
+        f"{drawn} has no seed, and a trainer takes elements of this dataset by number: every process draws other "
+        "elements for the same numbers, so that after a resume, and with several processes, elements are trained twice "
+        f"or never. Write {drawn}(…, seed=1), or hr.set_random_seed",
+        PlainLoaderWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_composer(plan: Node) -> None:
+    """Warn if MosaicML Composer begins a pass over batches without seeds: it resumes by reading the epoch again."""
+    if COMPOSER not in sys.modules or COMPOSER not in _callers() or globally_seeded():
+        return
+    drawn = first_unseeded(plan)
+    if drawn is not None:
+        warnings.warn(
+            f"{drawn} has no seed, and Composer resumes by reading the epoch again: in the next process it has another "
+            f"order, so that elements are trained twice or never. Write {drawn}(…, seed=1), or hr.set_random_seed",
+            PlainLoaderWarning,
+            stacklevel=3,
+        )
+
+
+def _several_processes() -> bool:
+    """Whether torch.distributed has several processes."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+        return False
+    several: bool = distributed.get_world_size() > 1
+    return several
 
 
 def _callers() -> list[str]:

@@ -12,7 +12,13 @@ from headrace.adapters.accelerate import Prepared
 from headrace.adapters.feed import Feed, Target, worker_part
 from headrace.adapters.lightning import InLightning
 from headrace.adapters.on_device import ChannelsFirst, DeviceTensors
-from headrace.adapters.plain_loader import BATCHES_OF_THE_FEED, AccelerateLoader, Skipped, check_loader
+from headrace.adapters.plain_loader import (
+    BATCHES_OF_THE_FEED,
+    AccelerateLoader,
+    Skipped,
+    check_loader,
+    warn_of_composer,
+)
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.adapters.torch_feed import TorchFeed
 from headrace.core.frameworks import framework
@@ -21,6 +27,7 @@ from headrace.errors import StateError
 from headrace.iterator import Epochs
 from headrace.ops.device_map import placed
 from headrace.ops.shared.arguments import one_of
+from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.node import Node
 from headrace.plan.widening import warn_of_float64
@@ -37,6 +44,7 @@ THE_WAY = (
 )
 
 
+@explain_keywords
 def to_torch(
     self: Dataset,
     device: Any = None,
@@ -268,10 +276,13 @@ def _feed_class() -> type[Any]:
 
         def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
             self._join_ranks()
+            warn_of_composer(self._dataset._node)
             shared = self._part is not None and self._part[0] > 1
             self._accelerate_loader = loader = check_loader(shared=shared, prepared=self._prepared)
-            if loader is not None and loader.elements_to_skip:
-                return self._skipping(loader)
+            if loader is not None:
+                loader.check_seeds(self._dataset._node)
+                if loader.elements_to_skip:
+                    return self._skipping(loader)
             return self._pass()
 
         def _skipping(self, loader: AccelerateLoader) -> Iterator[Any]:

@@ -28,6 +28,17 @@ HABITS = {
 }
 """Keywords of other libraries, and what stands for them here."""
 
+OPERATIONS = {
+    "batch_size": "write batch(n) before it, as in ds.batch(32).{name}()",
+    "shuffle": "write shuffle before batch, as in ds.shuffle(10_000, seed=1).batch(32).{name}()",
+    "drop_last": "it is that of batch, as in ds.batch(32, drop_remainder=True).{name}()",
+    "collate_fn": "it is that of batch, as in ds.batch(32, collate_fn=collate).{name}()",
+    "sampler": "write ds.shuffle(), ds.weighted_sample(weights) or ds[[3, 1, 4]] before it",
+    "num_workers": 'threads of this process read ahead; map(fn, mode="process") calls a slow function in processes',
+    "prefetch_factor": "it is prefetch=",
+}
+"""Keywords of a DataLoader that are operations here, for what hands elements to a framework."""
+
 
 def explain_keywords(function: F) -> F:
     """Make a call with an unknown keyword raise a TypeError that names the right one."""
@@ -42,6 +53,9 @@ def explain_keywords(function: F) -> F:
                 raise
             known = [name for name in inspect.signature(function).parameters if name != "self"]
             wrong = next(name for name in kwargs if name not in known)
+            if function.__name__.startswith("to_") and wrong in OPERATIONS:
+                hint = OPERATIONS[wrong].format(name=function.__name__)
+                raise TypeError(f"{function.__name__} has no keyword {wrong}=: {hint}") from None
             near = HABITS.get(wrong)
             if near not in known:
                 near = next(iter(get_close_matches(wrong, known, 1, 0.6)), None)
