@@ -32,8 +32,8 @@ CLOCKS = {
     "posix": {"urandom", "getrandom"},
 }  # fmt: skip
 TORCH_DRAWS = {
-    "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
-    "randperm",
+    "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm",
 }  # fmt: skip
 """Functions of torch that draw from its global generator, unless they are given another one."""
 NOW = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
