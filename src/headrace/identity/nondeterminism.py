@@ -25,8 +25,10 @@ GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 SEEDED = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
 """Functions that make or seed a generator, at random if they are called without an argument."""
 CLOCKS = {
-    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns",
-             "thread_time", "thread_time_ns"},
+    "time": {
+        "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
+        "process_time_ns", "thread_time", "thread_time_ns",
+    },
     "uuid": {"uuid1", "uuid4"},
     "secrets": {"token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits", "choice"},
     "posix": {"urandom", "getrandom"},
