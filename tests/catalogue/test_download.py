@@ -164,7 +164,7 @@ def test_mirrors_are_tried_in_order(server, tmp_path):
 
 
 def test_several_files_come_at_a_time_and_one_that_fails_stops_the_others(server, tmp_path):
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=300)
     server.before = lambda request: together.wait()
     found = fetch_sources({n: source(server, filename=n) for n in "abc"}, tmp_path, title="three")
     assert [path.read_bytes() == DATA for path in found.values()] == [True] * 3
@@ -206,7 +206,7 @@ def test_a_download_that_is_killed_is_resumed_by_the_next_process(server, tmp_pa
             handler.end_headers()
             handler.wfile.write(DATA[:half])
             handler.wfile.flush()
-            gone.wait(60)
+            gone.wait(300)
         return answer
 
     server.own = slowly

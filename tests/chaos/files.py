@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import tarfile
 import zlib
 
 import numpy as np
@@ -44,6 +45,17 @@ def _json(values):
     return b"".join(b'{"x": %d, "s": "%s"}\n' % (v, b"y" * (v % 5)) for v in values)
 
 
+def _samples(values):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for v in values:
+            content = b"%d" % v
+            member = tarfile.TarInfo(f"{v}.x")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
 def _csv(values):
     return b"x,s\n" + b"".join(b'%d,"a\n%d"\n' % (v, v % 7) for v in values)
 
@@ -74,6 +86,7 @@ KINDS = {
     ),
     "csv": (_csv, lambda p, **k: hr.CsvDataset(p, [np.int64, str], header=True, buffer_size=60, **k)),
     "json": (_json, lambda p, **k: hr.JsonLinesDataset(p, SCHEMA, buffer_size=80, **k)),
+    "samples": (_samples, lambda p, **k: hr.WebDataset(p, fields=["x"], buffer_size=1500, **k)),
     "parquet": (_parquet, lambda p, **k: hr.ParquetDataset(p, **k)),
     "parquet, plain": (
         lambda v: _parquet(v, compression="none", use_dictionary=False),

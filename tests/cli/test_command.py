@@ -12,7 +12,7 @@ import headrace as hr
 
 def run(*arguments, **more):
     return subprocess.run(
-        [sys.executable, "-m", "headrace", *arguments], capture_output=True, text=True, timeout=120, check=False, **more
+        [sys.executable, "-m", "headrace", *arguments], capture_output=True, text=True, timeout=300, check=False, **more
     )
 
 
@@ -39,11 +39,11 @@ def test_a_free_port_for_metrics_is_printed():
     try:
         lines = [server.stdout.readline(), server.stdout.readline()]
         url = re.search(r"metrics on (http://127\.0\.0\.1:[1-9]\d*/metrics)", "".join(lines))[1]
-        with urllib.request.urlopen(url, timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=300) as answer:
             assert b"headrace_worker_rows_total" in answer.read()
     finally:
         server.send_signal(signal.SIGINT)
-        assert server.wait(60) == 0
+        assert server.wait(300) == 0
         server.stdout.close()
 
 

@@ -12,6 +12,7 @@ from random import choice
 
 import numpy as np
 import pytest
+import torch
 from numpy.random import default_rng
 
 import headrace as hr
@@ -60,6 +61,8 @@ DRAWS = {
     "the system": (lambda x: os.urandom(3), "os.urandom"),
     "uuid": (lambda x: str(uuid.uuid4()), "uuid.uuid4"),
     "secrets": (lambda x: secrets.token_hex(), "secrets.token_hex"),
+    "torch": (lambda x: x + torch.rand(()), "torch.rand"),
+    "another of torch": (lambda x: torch.randint(0, 9, (2,)), "torch.randint"),
     "a helper": (lambda x: helper(x) * 2, "np.random.rand"),
     "an inner function": (lambda x: sorted([x], key=lambda y: y + random.random()), "random.random"),
     "a method": (Augment().noisy, "self.rng"),
@@ -75,6 +78,9 @@ KEYED = {
     "a Random from the element": lambda x: x + random.Random(int(x)).random(),
     "sleep": lambda x: time.sleep(0) or x,
     "the global one, seeded": lambda x: np.random.seed(int(x)) or x + np.random.rand(),
+    "torch, seeded": lambda x: torch.manual_seed(int(x)) and torch.rand(()),
+    "a generator of torch": lambda x: torch.rand((), generator=torch.Generator().manual_seed(int(x))),
+    "an array of torch": lambda x: torch.ones(3) * x,
     "a method": Augment().plain,
     "a module alone": lambda x: (np.random, x)[1],
     "an array": lambda x: np.abs(x),

@@ -155,6 +155,12 @@ def test_a_crop_while_decoding_is_a_crop():
         I.decode_and_crop_jpeg(data, (35, 0, 10, 10))
 
 
+def test_numbers_beyond_float16_are_cut_off_without_a_warning():
+    bright = np.array([[[-2], [0], [0.5], [1], [2]]], np.float16)
+    made = I.convert_image_dtype(bright, np.int16, saturate=True)
+    assert made.ravel().tolist() == [-32768, 0, 16384, 32752, 32752]
+
+
 def test_other_kinds_are_told_apart():
     import io
 

@@ -133,7 +133,7 @@ def test_a_recorder_ends_with_its_iterator():
     it.record(3600.0)
     thread = it._recorder._thread
     del it
-    thread.join(30)
+    thread.join(300)
     assert not thread.is_alive()
 
 

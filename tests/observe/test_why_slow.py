@@ -5,6 +5,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import fsspec
 import numpy as np
@@ -260,15 +261,21 @@ def test_functions_are_timed_by_thread():
     assert timed.cost().calls == 0
 
 
-def test_headroom_of_any_iterable():
+def test_headroom_of_any_iterable(monkeypatch):
+    now = [0.0]
+
+    def work(seconds):
+        now[0] += seconds
+
     def data():
         for i in range(10**6):
-            time.sleep(0.02)
+            work(0.02)
             yield i
 
-    found = hr.observe.headroom(data(), lambda x: time.sleep(0.001), seconds=0.3)
-    assert found.speedup > 1.2 and found.steps >= 3
-    assert str(found).startswith("with free data the steps would be × ") and "\n" not in str(found)
+    monkeypatch.setattr("headrace.observe.measure_headroom.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    found = hr.observe.headroom(data(), lambda x: work(0.001), seconds=0.3)
+    assert found.speedup == pytest.approx(21) and found.steps == 15
+    assert str(found).startswith("with free data the steps would be × 21.00 as fast") and "\n" not in str(found)
 
 
 def test_headroom_needs_some_steps():

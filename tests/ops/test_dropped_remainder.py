@@ -246,5 +246,5 @@ def test_threads_that_read_ahead_do_not_raise_it_early():
     ds = D.from_generator(numbers, output_signature=hr.TensorSpec((), np.int64)).batch(4, drop_remainder=True)
     it = iter(ds.prefetch(5).take(2))
     first = next(it)
-    assert ended.wait(10)
+    assert ended.wait(300)
     assert [batch.tolist() for batch in [first, *islice(it, 2)]] == [[0, 1, 2, 3], [4, 5, 6, 7]]

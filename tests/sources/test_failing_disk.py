@@ -78,7 +78,9 @@ POLICIES = {
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("number", [0, 1, 2])
-@pytest.mark.parametrize("kind", ["lines, gzip", "lines, zstd", "records, zlib", "csv", "json", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    "kind", ["lines, gzip", "lines, zstd", "records, zlib", "csv", "json", "samples", "parquet", "arrow"]
+)
 def test_a_read_that_fails_is_raised_whatever_is_left_out_and_the_rest_comes(
     tmp_path, monkeypatch, kind, number, policy
 ):
@@ -117,9 +119,18 @@ def test_rows_that_cannot_be_counted_just_now_are_counted_later(tmp_path, monkey
     assert len(ds) == sum(files.counts) == len(outcomes(iter(ds)))
 
 
+def _write_records(ds, path):
+    with hr.io.TFRecordWriter(path) as writer:
+        writer.write_all(str(x).encode() for x in ds)
+
+
 WRITERS = {
     "write_tfrecord": lambda ds, path: ds.map(lambda x: {"x": x}).write_tfrecord(path),
     "write_parquet": lambda ds, path: ds.map(lambda x: {"x": x}).write_parquet(path),
+    "write_webdataset": lambda ds, path: ds.map(lambda x: {"__key__": str(x), "cls": x}).write_webdataset(path),
+    "cache": lambda ds, path: list(ds.cache(path)),
+    "snapshot": lambda ds, path: list(ds.snapshot(path)),
+    "TFRecordWriter": _write_records,
     "save": lambda ds, path: ds.save(path),
 }
 

@@ -201,6 +201,26 @@ class FreshParquet(Parquet, Fresh):
     pass
 
 
+class WebDataset:
+    suffix = "tar"
+
+    def write(self, factor, shards):
+        samples = pipeline(factor).map(lambda row: {"__key__": row["name"], "npy": row["x"]})
+        samples.write_webdataset(self.folder / "t", shards=shards, overwrite=True)
+
+    def rows(self):
+        samples = hr.WebDataset(hr.Dataset.list_files(self.folder / "t-*.tar", shuffle=False), fields=["npy"])
+        return samples.map(lambda sample: {"x": sample["npy"], "name": sample["__key__"]})
+
+
+class ReplaceWebDataset(WebDataset, Replace):
+    pass
+
+
+class FreshWebDataset(WebDataset, Fresh):
+    pass
+
+
 class Index:
     """An index that is right, or none; what is left of one is cleared by the next."""
 
@@ -260,6 +280,8 @@ KINDS = {
     "write_tfrecord, replacing": Replace,
     "write_parquet": FreshParquet,
     "write_parquet, replacing": ReplaceParquet,
+    "write_webdataset": FreshWebDataset,
+    "write_webdataset, replacing": ReplaceWebDataset,
     "index": Index,
     "TFRecordWriter": Writer,
 }

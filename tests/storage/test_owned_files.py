@@ -2,6 +2,8 @@
 
 import gc
 import os
+import pathlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ from tests.leaks import Held
 
 from headrace.adapters.buffers import Buffer
 from headrace.core.closer import Closer
-from headrace.core.owned_file import Descriptor, DescriptorFile, OwnedFile
-from headrace.formats.shared.files import LocalFile
-from headrace.storage.files import await_writer, lock_directory, named_file, settle, whole_file
+from headrace.core.owned_file import Descriptor, DescriptorFile, OwnedFile, read_bytes
+from headrace.execute.budget import _machine_free as machine_free
+from headrace.formats.shared.files import LocalFile, head_of, read_range
+from headrace.storage.files import await_writer, lock_directory, named_file, read_page, settle, whole_file, write_page
 
 
 def write_whole(folder):
@@ -39,6 +42,11 @@ def lock_and_wait(folder):
     await_writer(folder)
 
 
+def read_in_one_call(path):
+    data = read_bytes(path)
+    assert data == read_range(str(path), 0, len(data)) and data.startswith(head_of(str(path)))
+
+
 @pytest.fixture
 def _few_objects():
     """What there is by now is no business of the collector's, which looks for leaks at each moment."""
@@ -50,8 +58,10 @@ def _few_objects():
 
 @pytest.mark.usefixtures("_few_objects")
 @pytest.mark.parametrize("work", [write_whole, write_named, read_again, lock_and_wait, settle])
-def test_an_interrupt_at_any_moment_leaks_no_descriptor(work, tmp_path):
+def test_an_interrupt_at_any_moment_leaks_no_descriptor(work, tmp_path, monkeypatch):
     (tmp_path / "old").write_bytes(b"x")
+    warned = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda about: warned.append(repr(about.exc_value)))
     with Interruption() as counting:
         work(tmp_path)
     assert counting.moments
@@ -65,6 +75,17 @@ def test_an_interrupt_at_any_moment_leaks_no_descriptor(work, tmp_path):
             assert interruption.struck
         left = Held.now(tmp_path).since(before)
         assert "descriptors" not in left, f"interrupted at {interruption.struck}: {left}"
+        assert warned == [], f"interrupted at {interruption.struck}"
+
+
+def test_no_code_of_python_opens_what_a_pass_reads(tmp_path):
+    """It would leave a file open, with a ResourceWarning, if Ctrl-C came while it does."""
+    write_page(tmp_path / "page", {"x": 1})
+    with Interruption(module=pathlib.__file__) as counting:
+        read_in_one_call(tmp_path / "page")
+        read_page(tmp_path / "page")
+        machine_free()
+    assert not {name for _, name, _ in counting.places} & {"Path.open", "Path.read_bytes", "Path.read_text"}
 
 
 def test_an_owned_file_is_closed_with_its_last_reference(tmp_path, recwarn):

@@ -174,7 +174,7 @@ def test_whatever_stands_between(http, build):
     urls = [http.put(f"{i}", b"".join(b"%d\n" % (1000 * i + j) for j in range(150))) for i in range(4)]
 
     def pipeline():
-        return build(urls).ignore_errors().with_options(quick(http, retries=0, timeout=5))
+        return build(urls).ignore_errors().with_options(quick(http, retries=0))
 
     want, ds = numbers(pipeline()), pipeline()
     chance = random.Random(7)
@@ -194,7 +194,7 @@ def test_thousands_of_reads(store):
     urls = [store.put(f"{i}", b"".join(b"%d\n" % (100 * i + j) for j in range(100))) for i in range(files)]
     kinds = [k for k in FAULTS if k != "stall"] if store.protocol != "gs" else ["short", "long", "truncated"]
     store.proxy.fault = lambda request: chance.choice(kinds) if request.is_data and chance.random() < 0.35 else None
-    ds = hr.TextLineDataset(urls, num_parallel_reads=4).with_options(quick(store, retries=1, timeout=4)).ignore_errors()
+    ds = hr.TextLineDataset(urls, num_parallel_reads=4).with_options(quick(store, retries=1)).ignore_errors()
     rows, _ = read_on(iter(ds), most=300)
     assert sorted(numbers(rows)) == list(range(100 * files))
 

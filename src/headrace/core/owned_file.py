@@ -56,6 +56,12 @@ class OwnedFile(io.FileIO):
         """Say nothing of a buffered file over this one that an interrupt left open: it is closed, too."""
 
 
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return all bytes of a file, as `Path.read_bytes` does, which an interrupt can leave open with a warning."""
+    with OwnedFile(path) as file:
+        return file.readall()
+
+
 class DescriptorFile(OwnedFile):
     """A raw file on a `Descriptor`; not for buffered files, which cannot be closed after an interrupt in `close`."""
 

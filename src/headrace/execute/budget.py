@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from headrace import _native
+from headrace.core.owned_file import read_bytes
 
 CGROUPS = Path("/sys/fs/cgroup")
 MIN_BUDGET_BYTES = 64 << 20
@@ -39,7 +40,7 @@ def _first_version() -> list[int] | None:
 def _numbers(name: str) -> list[int] | None:
     """Return the numbers in a cgroup file, or None if the file does not exist or sets no limit."""
     try:
-        words = (CGROUPS / name).read_text().split()
+        words = read_bytes(CGROUPS / name).split()
         return [int(word) for word in words]
     except (OSError, ValueError):
         return None
@@ -47,8 +48,8 @@ def _numbers(name: str) -> list[int] | None:
 
 def _machine_free() -> int:
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+        lines = read_bytes("/proc/meminfo").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(b"MemAvailable"))
     except (OSError, StopIteration):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 

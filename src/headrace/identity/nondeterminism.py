@@ -25,11 +25,19 @@ GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 SEEDED = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
 """Functions that make or seed a generator, at random if they are called without an argument."""
 CLOCKS = {
-    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"},
+    "time": {
+        "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
+        "process_time_ns", "thread_time", "thread_time_ns",
+    },
     "uuid": {"uuid1", "uuid4"},
     "secrets": {"token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits", "choice"},
-    "posix": {"urandom"},
-}
+    "posix": {"urandom", "getrandom"},
+}  # fmt: skip
+TORCH_DRAWS = {
+    "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm",
+}  # fmt: skip
+"""Functions of torch that draw from its global generator, unless they are given another one."""
 NOW = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 CALLS = {"CALL", "PRECALL", "CALL_FUNCTION", "CALL_METHOD"}
 
@@ -37,7 +45,7 @@ CALLS = {"CALL", "PRECALL", "CALL_FUNCTION", "CALL_METHOD"}
 def nondeterminism(fn: Callable[..., Any]) -> str | None:
     """Return what a function uses that is another at each call, as `np.random.rand`; None if nothing was found."""
     found = list(_found(fn, set()))
-    seeds = any(name.rpartition(".")[2] == "seed" for name in found)
+    seeds = any(name.rpartition(".")[2] in ("seed", "manual_seed") for name in found)
     return None if seeds or not found else found[0]
 
 
@@ -75,6 +83,7 @@ def _scope(fn: FunctionType) -> dict[str, Any]:
 def _in_code(code: CodeType, scope: dict[str, Any], seen: set[int]) -> Iterator[str]:
     steps = [step for step in instructions(code) if step.opname not in ("PUSH_NULL", "CACHE", "EXTENDED_ARG")]
     imported: dict[str, Any] = {}
+    with_generator = any(isinstance(names, tuple) and "generator" in names for names in code.co_consts)
     for i, step in enumerate(steps):
         if step.opname == "IMPORT_NAME" and i + 1 < len(steps):
             imported[str(steps[i + 1].argval)] = sys.modules.get(str(step.argval).partition(".")[0])
@@ -87,6 +96,8 @@ def _in_code(code: CodeType, scope: dict[str, Any], seen: set[int]) -> Iterator[
             value = getattr(value, str(steps[after].argval), None)
             path.append(str(steps[after].argval))
             after += 1
+        if with_generator and _is_draw_of_torch(value):
+            continue
         if _differs(value, steps[after] if after < len(steps) else None):
             yield ".".join(path)
         elif isinstance(value, FunctionType | MethodType):
@@ -98,10 +109,14 @@ def _differs(value: Any, following: dis.Instruction | None) -> bool:
     name, module = getattr(value, "__name__", ""), getattr(value, "__module__", None) or ""
     if isinstance(value, GENERATORS) or isinstance(getattr(value, "__self__", None), GENERATORS):
         return True
-    if name == "seed" and module.startswith("numpy.random"):
+    if (name == "seed" and module.startswith("numpy.random")) or (name == "manual_seed" and module == "torch.random"):
         return True
     if name in SEEDED and module.partition(".")[0] in ("numpy", "random", "_random"):
         return following is not None and following.opname in CALLS and following.arg == 0
     if getattr(value, "__qualname__", "") in NOW or value is random.SystemRandom:
         return True
-    return name in CLOCKS.get(module, ())
+    return name in CLOCKS.get(module, ()) or _is_draw_of_torch(value)
+
+
+def _is_draw_of_torch(value: Any) -> bool:
+    return getattr(value, "__module__", None) == "torch" and getattr(value, "__name__", "") in TORCH_DRAWS

@@ -34,7 +34,8 @@ def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = F
         values = values.astype(scaling_dtype(have, wanted), copy=False)
         have = values.dtype
         top = np.iinfo(wanted)
-        scaled = values * np.array(top.max + 0.5, have)
+        with np.errstate(over="ignore"):
+            scaled = values * np.array(top.max + 0.5, have)
         return _saturated(scaled, wanted) if saturate else _wrapped(scaled, wanted)
     return _between_integers(values, wanted, saturate=saturate)
 

@@ -56,7 +56,8 @@ class GFile:
 
     >>> with hr.io.gfile.GFile(folder / "a.txt", "w") as f:
     ...     _ = f.write("one line")
-    >>> hr.io.gfile.GFile(folder / "a.txt").read()
+    >>> with hr.io.gfile.GFile(folder / "a.txt") as f:
+    ...     f.read()
     'one line'
     """
 

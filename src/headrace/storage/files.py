@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headrace.core.owned_file import Descriptor, OwnedFile
+from headrace.core.owned_file import Descriptor, OwnedFile, read_bytes
 from headrace.errors import NONSENSE, StorageError
 from headrace.storage.locks import HeldLock, lock
 
@@ -248,8 +248,7 @@ def seal_page(page: bytes) -> bytes:
 def read_page(path: Path) -> dict[str, Any]:
     """Read a page back; a damaged one is refused."""
     try:
-        with OwnedFile(path) as file:
-            text = file.readall()
+        text = read_bytes(path)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     page = text.partition(b'"page":')[2][:-2]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Indices, Notes
 from headrace.columns.block import Block, Failure, Ids, Item, source_ids
+from headrace.core.owned_file import OwnedFile
 from headrace.errors import NONSENSE, ElementError, StorageError
 from headrace.storage.columns import decoded
 from headrace.storage.files import read_page
@@ -206,7 +207,7 @@ class StoredPart:
 
     @cached_property
     def _map(self) -> _native.MappedFile:
-        with self.path.open("rb") as file:
+        with OwnedFile(self.path) as file:
             return _native.MappedFile(file.fileno(), self._cuts[-1])
 
     @cached_property

@@ -206,7 +206,7 @@ def read_info(folder: Folder) -> DatasetInfo:
     """Return the info of a directory that holds one version of a dataset."""
     page = folder.read_json(INFO)
     where = show_path(folder.file(INFO))
-    if page is None:
+    if page is None and INFO not in folder.names():
         raise _no_info(folder)
     with damage_named(where):
         said = _camel_keys(page)
@@ -235,7 +235,11 @@ def read_info(folder: Folder) -> DatasetInfo:
             module_name=_text(said, "moduleName"),
         )
         for split in splits.values():
-            shard_name(split.filepath_template, info.name, split.name, info.file_format, 0, max(1, split.num_shards))
+            count = max(1, split.num_shards)
+            try:
+                shard_name(split.filepath_template, info.name, split.name, info.file_format, 0, count)
+            except StorageError as error:
+                raise StorageError(f"{where}: {error}") from None
         return info
 
 

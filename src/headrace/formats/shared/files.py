@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +61,7 @@ def head_of(path: str, count: int = 64) -> bytes:
     try:
         if local is None or not Path(local).is_file():
             return b""
-        with Path(local).open("rb", buffering=0) as file:
+        with OwnedFile(local) as file:
             return file.read(count)
     except OSError:
         return b""
@@ -209,7 +210,7 @@ def read_range(path: str, start: int, stop: int | None, via: Transport = ALONE) 
     """Return the bytes of a file from one place to before another, or to its end."""
     local = local_path(path)
     if local is not None:
-        with Path(local).open("rb") as file:
+        with io.BufferedReader(OwnedFile(local)) as file:
             file.seek(start)
             return file.read(-1 if stop is None else stop - start)
     far = open_remote(path, via)

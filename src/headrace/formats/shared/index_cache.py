@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from headrace.core.owned_file import read_bytes
 from headrace.core.paths import local_path
 from headrace.remote.disk_cache import DiskCache
 
@@ -57,7 +58,7 @@ def read_index(place: Path) -> bytes:
     Raises:
         OSError: there is none, or it cannot be read.
     """
-    data = place.read_bytes()
+    data = read_bytes(place)
     with suppress(OSError):  # a read-only disk: its age is then that of its making
         os.utime(place, (time.time(), place.stat().st_mtime))  # many systems do not note each access
     return data

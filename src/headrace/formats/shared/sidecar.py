@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.owned_file import read_bytes
 from headrace.errors import TransportError
 from headrace.formats.shared.files import File, local_path, open_path, read_all, read_range, write_whole
 from headrace.formats.shared.format import Format, Offsets
@@ -242,7 +243,7 @@ def put_beside(path: str, found: Sidecar, via: Transport) -> Sidecar:
     if found.place is None or found.place == beside_path(path):
         return found
     try:
-        data = Path(found.place).read_bytes()
+        data = read_bytes(found.place)
     except OSError:  # another process needed the room
         return found
     place, _ = _write_beside(path, [data], via)
