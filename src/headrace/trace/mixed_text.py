@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from functools import partial
 from itertools import combinations
-from types import CellType, FunctionType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,18 @@ def text_kind(value: Any) -> str:
     """Return whether something is, or describes, bytes ("S") or str ("U"); "" if neither."""
     if isinstance(value, LeafSpec):
         return value.dtype.kind if value.dtype is not None and value.dtype.kind in "SU" else ""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "OT" or not value.size:
+            return value.dtype.kind if value.dtype.kind in "SU" else "U" if value.dtype.kind == "T" else ""
+        value = value.flat[0]
     return "U" if isinstance(value, str) else "S" if isinstance(value, bytes) else ""
 
 
+SAME_TEXT = frozenset({
+    "bytes_split", "join", "lower", "ngrams", "reduce_join", "regex_replace", "split", "strip", "substr",
+    "unicode_split", "upper",
+})  # fmt: skip
+"""Names of functions of `hr.text` that turn bytes into bytes and str into str."""
 COMPARISONS = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isin", "in1d", "array_equal",
 })  # fmt: skip
@@ -56,6 +65,9 @@ def _mixed(component: Any, other: Any) -> str | None:
         advice = f"write {other.encode('utf-8', 'surrogatepass')!r}"
     elif isinstance(other, bytes):
         advice = f"write {other.decode('utf-8', 'backslashreplace')!r}"
+    elif isinstance(other, np.ndarray):
+        advice = "write np.strings.encode(names)" if theirs == "U" else "write np.strings.decode(names)"
+        advice += " for an array of names"
     else:
         advice = "decode one of them"
     return (
@@ -77,7 +89,8 @@ def check_comparisons(fn: Any, spec: Spec) -> None:
         component: Any = named.get(path[0])
         for key in path[1:]:
             try:
-                component = component[key] if isinstance(component, dict | tuple) else None
+                if not text_kind(component):  # a part of text, or of an array of texts, is text of the same kind
+                    component = component[key] if isinstance(component, dict | tuple) else None
             except (LookupError, TypeError):  # which the function will meet itself
                 component = None
         said = mixed_text([component], other) if isinstance(component, LeafSpec) else None
@@ -115,11 +128,9 @@ def _is_numpy_comparison(
     fn: FunctionType, steps: tuple[dis.Instruction, ...], end: int, known: dict[str, Path]
 ) -> bool:
     """Return whether the instructions before `end` push `np.equal` or the like, to be called."""
-    end -= bool(end) and steps[end - 1].opname == "PUSH_NULL"
-    if not end or steps[end - 1].opname not in ("LOAD_ATTR", "LOAD_METHOD") or steps[end - 1].argval not in COMPARISONS:
-        return False
-    module = _operand(fn, steps, end - 1, known)
-    return module is not None and module[1] is np
+    name = steps[end - 1 - (bool(end) and steps[end - 1].opname == "PUSH_NULL")].argval if end else None
+    called = _operand(fn, steps, end, known) if name in COMPARISONS else None
+    return called is not None and called[1] is getattr(np, str(name), called)
 
 
 def _operand(
@@ -131,9 +142,15 @@ def _operand(
     step = steps[end - 1]
     if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
         return None, step.argval, end - 1
-    if step.opname == "BUILD_LIST" and step.argval == 1:
-        item = _operand(fn, steps, end - 1, known)
-        return None if item is None or item[0] is not None else (None, [item[1]], item[2])
+    if step.opname == "BUILD_LIST" and step.argval:
+        items, end = [], end - 1
+        for _ in range(step.argval):
+            item = _operand(fn, steps, end, known)
+            if item is None or item[0] is not None:
+                return None
+            items.insert(0, item[1])
+            end = item[2]
+        return None, items, end
     if step.opname == "LIST_EXTEND":  # a list of three constants or more
         return None, steps[end - 2].argval, end - 3
     if step.opname == "LOAD_GLOBAL" and str(step.argval) in fn.__globals__:
@@ -143,12 +160,56 @@ def _operand(
         return None, _contents(cell), end - 1
     if step.opname.startswith("LOAD_FAST") and isinstance(step.argval, str):
         return known.get(step.argval, (step.argval,)), None, end - 1
+    if step.opname in ("PUSH_NULL", "PRECALL"):
+        return _operand(fn, steps, end - 1, known)
+    if step.opname == "BUILD_SLICE":
+        return None, slice(None), _before(fn, steps, end - 1, known, step.argval)
+    if step.opname == "BINARY_SLICE":
+        owner = _operand(fn, steps, _before(fn, steps, end - 1, known, 2), known)
+        return None if owner is None or owner[0] is None else ((*owner[0], slice(None)), None, owner[2])
+    if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+        owner = _operand(fn, steps, end - 1, known)
+        if owner is None or owner[0] is not None or not isinstance(owner[1], ModuleType):
+            return None
+        return None, getattr(owner[1], str(step.argval), None), owner[2]
+    if step.opname == "CALL":
+        return _result(fn, steps, end - 1 - (steps[end - 2].opname == "PRECALL"), known, step.argval)
     if step.opname == "BINARY_SUBSCR" or (step.opname == "BINARY_OP" and step.argrepr == "[]"):
         key = _operand(fn, steps, end - 1, known)
         owner = None if key is None or key[0] is not None else _operand(fn, steps, key[2], known)
         if key is not None and owner is not None and owner[0] is not None:
             return (*owner[0], key[1]), None, owner[2]
     return None
+
+
+def _before(
+    fn: FunctionType, steps: tuple[dis.Instruction, ...], end: int, known: dict[str, Path], count: int
+) -> int:
+    """Return where the instructions begin that push the last `count` values; 0 if that is not known."""
+    for _ in range(count):
+        value = _operand(fn, steps, end, known)
+        end = 0 if value is None else value[2]
+    return end
+
+
+def _result(
+    fn: FunctionType, steps: tuple[dis.Instruction, ...], end: int, known: dict[str, Path], count: int
+) -> tuple[Path | None, Any, int] | None:
+    """Return what a call gives: text of its first argument's kind, or an array of constants."""
+    start = _before(fn, steps, end, known, count - 1)
+    first = _operand(fn, steps, start, known) if count else None
+    called = None if first is None else _operand(fn, steps, first[2], known)
+    if first is None or called is None:
+        return None
+    if first[0] is None:
+        return (None, first[1], called[2]) if called[1] in (np.array, np.asarray) else None
+    return ((*first[0], slice(None)), None, called[2]) if gives_same_text(called[1]) else None
+
+
+def gives_same_text(function: Any) -> bool:
+    """Return whether it is a function of `hr.text` whose result is text of the same kind as its first argument."""
+    home, name = getattr(function, "__module__", None), getattr(function, "__name__", None)
+    return str(home).startswith("headrace.text.") and name in SAME_TEXT
 
 
 def _contents(cell: CellType) -> Any:
