@@ -120,11 +120,11 @@ def enclosed(names):
 
 
 WARNED_OF = {
-    "an array of names": (WORDS, lambda x: NAMES == x),
+    "an array of names": (WORDS, lambda x: x == NAMES),
     "the other way round": (WORDS, lambda x: x == NAMES),
-    "an array of objects": (WORDS, lambda x: OBJECTS == x),
+    "an array of objects": (WORDS, lambda x: x == OBJECTS),
     "an array in a closure": (WORDS, enclosed(NAMES)),
-    "an array of bytes": (LINES, lambda x: BYTES == x),
+    "an array of bytes": (LINES, lambda x: x == BYTES),
     "an array of constants": (WORDS, lambda x: np.argmax(np.array(["cat", "dog"]) == x)),
     "np.isin of an array": (WORDS, lambda x: np.isin(x, NAMES)),
     "a part of a batch": (WORDS.batch(2), lambda w: w[0] == "cat"),
@@ -187,7 +187,7 @@ FINE = {
     "another component": (RECORDS, lambda r: r["id"] == "cat"),
     "decoded": (WORDS, lambda x: x.decode() == "cat"),
     "a variable that is assigned anew": (WORDS, other_variable),
-    "an array of bytes": (WORDS, lambda x: BYTES == x),
+    "an array of bytes": (WORDS, lambda x: x == BYTES),
     "an array of numbers": (WORDS, lambda x: np.arange(2) == x),
     "an empty array": (WORDS, lambda x: OBJECTS[:0] == x),
     "the length of a split": (OF_PATHS, lambda p: len(hr.text.split(p, "/")) == "cat"),
