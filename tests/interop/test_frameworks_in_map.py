@@ -51,6 +51,22 @@ def test_explain_says_that_they_are_called_on_each_element():
     assert "vectorised" in D.range(3).map(lambda x: x * 2).explain()
 
 
+def test_sizes_that_tensorflow_does_not_touch_stay_known():
+    def fn(row):
+        resized = hr.image.resize(np.zeros((9, 9, 3), np.float32), (4, 6))
+        return {"mask": tf.constant(1), "halved": tf.cast(row["y"], tf.float32) / 2, "resized": resized, **row}
+
+    spec = D.from_tensor_slices({"x": [1.5], "y": np.ones((1, 2))}).map(fn).element_spec
+    assert {name: s.shape for name, s in spec.items()} == {
+        "mask": (),
+        "halved": (None,),
+        "resized": (4, 6, None),
+        "x": (),
+        "y": (2,),
+    }
+    assert spec["mask"].dtype == np.int32
+
+
 def test_a_sparse_tensor_is_answered_by_what_to_write():
     with pytest.raises(hr.ElementError, match=r"tf\.sparse\.to_dense"):
         list(D.range(1).map(lambda x: tf.sparse.from_dense([[1, 0]])))
