@@ -356,6 +356,20 @@ class Dataset(Generic[Element], metaclass=KnownNames):
             raise AttributeError("this dataset has no class_names: only sources such as from_image_folder have them")
         return list(names)
 
+    @property
+    def file_paths(self) -> list[str]:
+        """The files that a dataset made of folders reads, in the order in which it lists them.
+
+        >>> (folder / "fog").mkdir()
+        >>> _ = (folder / "fog" / "1.txt").write_text("thick")
+        >>> hr.text_dataset_from_directory(folder).file_paths == [str(folder / "fog" / "1.txt")]
+        True
+        """
+        paths = next((found for node in walk(self._node) if (found := getattr(node, "file_paths", ()))), ())
+        if not paths:
+            raise AttributeError("this dataset has no file_paths: only sources such as from_image_folder have them")
+        return list(paths)
+
     def cardinality(self) -> int:
         """Return the number of elements, or INFINITE_CARDINALITY, or UNKNOWN_CARDINALITY.
 

@@ -117,3 +117,23 @@ def test_a_generator_of_numpy_will_do():
 def test_arguments_that_make_no_sense_are_told(call, said):
     with pytest.raises(ValueError, match=said):
         call(picture(3, 3), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: I.random_flip_left_right(x),
+        lambda x: I.random_flip_left_right(x, seed=3),
+        lambda x: I.random_flip_left_right(x, 3),
+        lambda x: I.random_brightness(x, max_delta=0.2, seed=1),
+        lambda x: I.random_crop(value=x, size=[2, 2, 3]),
+    ],
+)
+def test_without_a_generator_the_error_says_how_to_get_one(call):
+    with pytest.raises(TypeError, match=r"random_map\(fn, seed=\.\.\.\).*hr\.image\.stateless_random_"):
+        call(picture(4, 4))
+
+
+def test_given_to_map_the_error_names_random_map():
+    with pytest.raises(TypeError, match="random_map passes a generator"):
+        hr.Dataset.from_tensors(picture(4, 4)).map(I.random_flip_up_down)

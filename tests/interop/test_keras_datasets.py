@@ -43,6 +43,8 @@ def assert_same(theirs, ours):
         return
     if getattr(theirs, "class_names", None):
         assert ours.class_names == theirs.class_names
+    if hasattr(theirs, "file_paths"):
+        assert ours.file_paths == theirs.file_paths
     for want, got in zip(theirs.as_numpy_iterator(), ours, strict=True):
         for a, b in zip(
             want if isinstance(want, tuple) else [want], got if isinstance(got, tuple) else [got], strict=True

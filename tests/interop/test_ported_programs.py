@@ -17,6 +17,7 @@ REPLACED = {
     "tf.image.": "hr.image.",
     "tf.strings.": "hr.strings.",
     "tf.keras.utils.": "hr.",
+    "tf.feature_column.": "hr.feature_column.",
     "tfds.": "hr.tfds.",
 }
 
@@ -103,6 +104,152 @@ PROGRAMS = {
         ds = tf.data.Dataset.zip((ds, tf.data.experimental.Counter(5)))
         assert int(tf.data.experimental.cardinality(tf.data.Dataset.range(3))) == 3
         """,
+    "texts of a directory": """
+        import re
+        import string
+
+        def clean(text):
+            text = tf.strings.regex_replace(tf.strings.lower(text), "<br />", " ")
+            return tf.strings.regex_replace(text, "[%s]" % re.escape(string.punctuation), "")
+
+        raw = tf.keras.utils.text_dataset_from_directory(home + "/texts", batch_size=2, shuffle=False)
+        assert raw.class_names == ["bad", "good"]
+        words = tf.keras.layers.TextVectorization(vocabulary=["film", "good"], output_sequence_length=4)
+        ds = raw.map(lambda text, label: (words(tf.expand_dims(clean(text), -1)), label)).cache()
+        """,
+    "Examples written and read": """
+        from tensorflow.train import BytesList, Example, Feature, Features, FloatList, Int64List
+
+        def example(n, name, size):
+            made = {"n": Feature(int64_list=Int64List(value=[n])), "name": Feature(bytes_list=BytesList(value=[name]))}
+            made["size"] = Feature(float_list=FloatList(value=[size]))
+            return Example(features=Features(feature=made)).SerializeToString()
+
+        def rows():
+            for n in range(7):
+                yield example(n, b"%d" % n, n / 2)
+
+        written = tf.data.Dataset.from_generator(rows, output_types=tf.string, output_shapes=())
+        with tf.io.TFRecordWriter(home + "/examples") as writer:
+            for row in written.as_numpy_iterator():
+                writer.write(row)
+        features = {
+            "n": tf.io.FixedLenFeature([], tf.int64, default_value=0),
+            "name": tf.io.FixedLenFeature([], tf.string, default_value=""),
+            "size": tf.io.FixedLenFeature([], tf.float32, default_value=0.0),
+            "missing": tf.io.FixedLenFeature([], tf.string, default_value="none"),
+        }
+        ds = tf.data.TFRecordDataset([home + "/examples"]).batch(3)
+        ds = ds.map(lambda records: tf.io.parse_example(records, features))
+        """,
+    "sequences of Examples": """
+        from tensorflow.train import Feature, FeatureList, FeatureLists, Features, Int64List, SequenceExample
+
+        def number(n):
+            return Feature(int64_list=Int64List(value=[n]))
+
+        for shard in range(2):
+            with tf.io.TFRecordWriter(home + "/sequences-%d" % shard, "GZIP") as writer:
+                for n in range(shard + 2):
+                    lists = {"tokens": FeatureList(feature=[number(i) for i in range(n)])}
+                    context = Features(feature={"id": number(n)})
+                    row = SequenceExample(context=context, feature_lists=FeatureLists(feature_list=lists))
+                    writer.write(row.SerializeToString())
+
+        def parse(record):
+            context, sequence = tf.io.parse_single_sequence_example(
+                record,
+                context_features={"id": tf.io.FixedLenFeature([], tf.int64)},
+                sequence_features={"tokens": tf.io.FixedLenSequenceFeature([], tf.int64)},
+            )
+            return context["id"], sequence["tokens"]
+
+        files = tf.data.Dataset.list_files(home + "/sequences-*", shuffle=False)
+        ds = files.interleave(lambda f: tf.data.TFRecordDataset(f, compression_type="GZIP"), cycle_length=2)
+        ds = ds.map(parse).padded_batch(4, padded_shapes=([], [5]), padding_values=(np.int64(0), np.int64(-1)))
+        """,
+    "a table in batches": """
+        ds = tf.data.experimental.make_csv_dataset(
+            home + "/rows.csv", batch_size=3, label_name="label", num_epochs=1, shuffle=False, na_value="?"
+        )
+
+        def pack(features, label):
+            columns = [tf.cast(features[name], tf.float32) for name in ("size", "count")]
+            return tf.stack(columns, axis=-1), label
+
+        ds = ds.map(pack)
+        """,
+    "a generator of text": """
+        class Rows:
+            def __call__(self):
+                for i in range(4):
+                    yield {"n": i, "text": "é%d" % i, "sizes": [1.0 * i, 2]}
+
+        signature = {
+            "n": tf.TensorSpec((), tf.int64),
+            "text": tf.TensorSpec((), tf.string),
+            "sizes": tf.TensorSpec((2,), tf.float32),
+        }
+        ds = tf.data.Dataset.from_generator(Rows(), output_signature=signature)
+        ds = ds.map(lambda row: (tf.strings.join([row["text"], "x"], "-"), row["sizes"]))
+        """,
+    "labels of paths": """
+        files = tf.data.Dataset.list_files(home + "/images/*/*", shuffle=False)
+        names = np.array(["a", "b"])
+
+        def load(path):
+            label = tf.argmax(tf.strings.split(path, "/")[-2] == names)
+            return tf.image.resize(tf.io.decode_png(tf.io.read_file(path), channels=3), [4, 5]), label
+
+        ds = files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(2)
+        """,
+    "preprocessing of functions": """
+        def decode(row):
+            return {**row, "image": tf.image.decode_image(row["image"], channels=3, expand_animations=False)}
+
+        def resize_small(size):
+            def fn(row):
+                height, width = tf.shape(row["image"])[0], tf.shape(row["image"])[1]
+                ratio = size / tf.minimum(tf.cast(height, tf.float32), tf.cast(width, tf.float32))
+                sides = [tf.cast(tf.round(tf.cast(side, tf.float32) * ratio), tf.int32) for side in (height, width)]
+                return {**row, "image": tf.cast(tf.image.resize(row["image"], sides), tf.uint8)}
+
+            return fn
+
+        def central_crop(size):
+            def fn(row):
+                top, left = (tf.shape(row["image"])[0] - size) // 2, (tf.shape(row["image"])[1] - size) // 2
+                return {**row, "image": tf.image.crop_to_bounding_box(row["image"], top, left, size, size)}
+
+            return fn
+
+        def one_hot(row):
+            return {**row, "label": tf.one_hot(row["label"], 7)}
+
+        ds = tf.data.Dataset.from_tensor_slices({"path": image_files, "label": np.arange(len(image_files))})
+        ds = ds.map(lambda row: {"image": tf.io.read_file(row["path"]), "label": row["label"]})
+        for fn in (decode, resize_small(6), central_crop(4), one_hot):
+            ds = ds.map(fn, num_parallel_calls=2)
+        ds = ds.batch(2, drop_remainder=True).repeat().take(5).prefetch(1)
+        """,
+    "a dataset filled up with zeros": """
+        ds = tf.data.Dataset.from_tensor_slices({"x": np.arange(5, dtype=np.float32), "y": np.ones((5, 2), np.float32)})
+        ds = ds.map(lambda row: dict(_mask=tf.constant(1), **row))
+        zeros = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), ds.element_spec)
+        ds = ds.concatenate(tf.data.Dataset.from_tensors(zeros).repeat(3)).batch(4)
+        """,
+    "text for a translator": """
+        pairs = (["¿Todavía?", "Hola"], ["Are you still?", "Hi"])
+
+        def clean(text):
+            text = tf.strings.lower(text, encoding="utf-8")
+            text = tf.strings.regex_replace(text, "[.?!,¿]", r" \\0 ")
+            return tf.strings.join(["[START]", tf.strings.strip(text), "[END]"], separator=" ")
+
+        ds = tf.data.Dataset.from_tensor_slices(pairs).batch(2)
+        ds = ds.map(lambda a, b: (tf.strings.split(clean(a)), tf.strings.split(clean(b))))
+        ds = ds.map(lambda a, b: (a, tf.strings.reduce_join(b, separator="_", axis=-1)))
+        """,
     "a dataset of TFDS": """
         builder = tfds.builder_from_directory(home + "/digits/1.0.0")
         builder.download_and_prepare()
@@ -119,6 +266,10 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("programs")
     (folder / "rows.csv").write_text("size,count,label\n1.5,1,a\n2.5,2,b\n3.5,3,c\n4.5,4,d\n")
     (folder / "text.txt").write_text(" One two!\nTHREE\n\nfour, five six\n")
+    for i, text in enumerate(["A good film!<br />Good.", "Bad...", "It's a film"]):
+        path = folder / "texts" / ("bad" if i == 1 else "good") / f"{i}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     rng = np.random.default_rng(0)
     for shard in range(2):
         with hr.io.TFRecordWriter(folder / f"{shard}.tfrecord") as writer:

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+import headrace as hr
+from headrace.testing import reference_outcomes
+
 from . import Pair, Point, i32
-from .conftest import assert_same, build, cases, differs, elements, headrace, tf_data
+from .conftest import assert_same, build, cases, differs, elements, headrace, plain, tf_data
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -200,3 +203,16 @@ def test_a_generator_s_numbers_are_cast_to_the_signature(pipeline):
 def test_a_generator_that_cannot_start_fails_at_each_next(pipeline):
     expected, got = (elements(build(pipeline, library), limit=3) for library in (tf_data(), headrace()))
     assert got == expected
+
+
+def test_a_generator_that_promises_tf_string_may_give_str():
+    given = ["é", b"b", np.str_("c"), ["d", ""], [], np.array(["e"]), np.array([["f", "g"]], object)]
+
+    def rows():
+        yield from given
+
+    expected = [plain(x) for x in tf.data.Dataset.from_generator(rows, output_signature=tf.TensorSpec(None, tf.string))]
+    ours = hr.Dataset.from_generator(rows, output_signature=tf.TensorSpec(None, tf.string))
+    assert [plain(x) for x in ours] == expected
+    assert [plain(value) for _, value in reference_outcomes(ours)] == expected
+    assert next(iter(ours)) == "é".encode()

@@ -225,3 +225,24 @@ def test_words_are_put_together_as_by_tensorflow():
     assert hr.text.reduce_join(rows, separator="+").tolist() == plain(
         tf.strings.reduce_join(tf.constant(rows), axis=-1, separator="+")
     )
+    for axis in (-1, 1, None):
+        joined = hr.text.reduce_join(rows, separator="+", axis=axis)
+        theirs = tf.strings.reduce_join(tf.constant(rows), axis=axis, separator="+")
+        assert (joined if axis is None else joined.tolist()) == plain(theirs)
+
+
+def test_words_of_a_batch_are_put_together_as_by_tensorflow():
+    lines = [b"a b", b"", b"c", b"d e f"]
+    ours = hr.Dataset.from_tensor_slices(lines).map(hr.text.split).ragged_batch(3)
+    theirs = tf.data.Dataset.from_tensor_slices(lines).map(tf.strings.split).ragged_batch(3)
+    made = ours.map(lambda x: hr.text.reduce_join(x, separator="-", axis=None))
+    assert made.element_spec == hr.TensorSpec((), bytes)
+    assert list(made) == [plain(tf.strings.reduce_join(x.flat_values, separator="-")) for x in theirs]
+
+
+def test_what_reduce_join_cannot_do_is_an_error():
+    with pytest.raises(TypeError, match="must be str or bytes, not -1"):
+        hr.text.reduce_join(["a", "b"], -1)
+    for axis in (0, 2, -2):
+        with pytest.raises(ValueError, match="axis must be the last one"):
+            hr.text.reduce_join(np.array([["a", "b"]]), axis=axis)

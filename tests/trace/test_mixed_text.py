@@ -103,6 +103,46 @@ def test_what_cannot_be_traced_warns():
     assert list(ds) == [True, False]
 
 
+NAMES = np.array(["cat", "dog"])
+OBJECTS = np.array(["cat", "dog"], object)
+BYTES = np.array([b"cat", b"dog"])
+OF_PATHS = D.from_tensor_slices([b"a/cat/1", b"a/dog/2"])
+SPLIT = OF_PATHS.map(lambda p: hr.text.split(p, "/"))
+
+
+def label_of(path):
+    parts = hr.text.split(path, "/")
+    return np.argmax(parts[-2] == NAMES)
+
+
+def enclosed(names):
+    return lambda x: np.argmax(names == x)
+
+
+WARNED_OF = {
+    "an array of names": (WORDS, lambda x: x == NAMES),
+    "the other way round": (WORDS, lambda x: x == NAMES),
+    "an array of objects": (WORDS, lambda x: x == OBJECTS),
+    "an array in a closure": (WORDS, enclosed(NAMES)),
+    "an array of bytes": (LINES, lambda x: x == BYTES),
+    "an array of constants": (WORDS, lambda x: np.argmax(np.array(["cat", "dog"]) == x)),
+    "np.isin of an array": (WORDS, lambda x: np.isin(x, NAMES)),
+    "a part of a batch": (WORDS.batch(2), lambda w: w[0] == "cat"),
+    "a word of a row": (SPLIT, lambda w: w[-2] == "cat"),
+    "a word of a split": (OF_PATHS, lambda p: hr.text.split(p, "/")[-2] == "cat"),
+    "a part of a text": (WORDS, lambda w: w[:1] == "c"),
+    "a label of a path": (OF_PATHS, label_of),
+}
+
+
+@pytest.mark.parametrize("mode", ["auto", "eager"])
+@pytest.mark.parametrize("what", WARNED_OF)
+def test_arrays_of_names_and_parts_of_text_warn(what, mode):
+    ds, fn = WARNED_OF[what]
+    with pytest.warns(BytesWarning, match="is compared with"):
+        ds.map(fn, mode=mode)
+
+
 OTHER_OPERATIONS = {
     "random_map": lambda ds: ds.random_map(lambda x, _: x == "cat", seed=1),
     "take_while": lambda ds: ds.take_while(lambda x: x == "cat"),
@@ -147,6 +187,11 @@ FINE = {
     "another component": (RECORDS, lambda r: r["id"] == "cat"),
     "decoded": (WORDS, lambda x: x.decode() == "cat"),
     "a variable that is assigned anew": (WORDS, other_variable),
+    "an array of bytes": (WORDS, lambda x: x == BYTES),
+    "an array of numbers": (WORDS, lambda x: np.arange(2) == x),
+    "an empty array": (WORDS, lambda x: OBJECTS[:0] == x),
+    "the length of a split": (OF_PATHS, lambda p: len(hr.text.split(p, "/")) == "cat"),
+    "numbers of text": (OF_PATHS, lambda p: hr.text.length(p) == "cat"),
     "no such component": (RECORDS, lambda r: r["nothing"] == "cat"),
 }
 

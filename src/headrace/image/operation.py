@@ -147,7 +147,33 @@ def _has_spec(tree: Any) -> bool:
     return bool(found)
 
 
+HAVE_STATELESS = frozenset({
+    "random_brightness", "random_contrast", "random_crop", "random_flip_left_right", "random_flip_up_down",
+    "random_hue", "random_saturation",
+})  # fmt: skip
+"""Names of functions that `hr.image.stateless_…` has a counterpart of."""
+
+
 def drawn(fn: F) -> F:
     """Return a function of an image and a generator, made of draws and of operations: it is traced as what it calls."""
-    fn._headrace_operation = True  # type: ignore[attr-defined]
-    return fn
+    signature = inspect.signature(fn)
+
+    @functools.wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return fn(*args, **kwargs)
+        except (AttributeError, TypeError) as error:
+            try:
+                drawn_from = hasattr(signature.bind(*args, **kwargs).arguments["rng"], "random")
+            except TypeError:
+                drawn_from = False
+            if drawn_from:
+                raise
+            seeded = f"; hr.image.stateless_{fn.__name__} takes a seed" if fn.__name__ in HAVE_STATELESS else ""
+            raise TypeError(
+                f"{error}: {fn.__name__} takes ({', '.join(signature.parameters)}), with the random generator that "
+                f"ds.random_map(fn, seed=...) passes to fn(element, rng){seeded}"
+            ) from None
+
+    function._headrace_operation = True  # type: ignore[attr-defined]
+    return function  # type: ignore[return-value]

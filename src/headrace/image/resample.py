@@ -66,15 +66,25 @@ def _cubic(size: int, wanted: int) -> Taps:
 
 
 def _area(size: int, wanted: int) -> Taps:
+    """Return how much of each pixel a larger one covers, in TensorFlow's arithmetic: `area_scale` makes a mean of it."""
     scale = np.float32(np.float32(size) / np.float32(wanted))
-    starts = np.arange(wanted, dtype=np.float32) * scale
-    stops = np.arange(1, wanted + 1, dtype=np.float32) * scale
-    first = np.floor(starts).astype(np.int64)
-    places = first[:, None] + np.arange(int((np.ceil(stops) - first).max()))
+    starts = (np.arange(wanted, dtype=np.float32) * scale)[:, None]
+    stops = (np.arange(1, wanted + 1, dtype=np.float32) * scale)[:, None]
+    first = np.floor(starts[:, 0]).astype(np.int64)
+    places = first[:, None] + np.arange(int((np.ceil(stops[:, 0]) - first).max()))
     edges = places.astype(np.float32)
-    covered = np.minimum(edges + 1, stops[:, None]) - np.maximum(edges, starts[:, None])
-    weights = np.where(places < size, np.maximum(covered, 0), 0).astype(np.float32)
-    return Taps(first, weights / scale)
+    inside, ends = edges < starts, edges + 1 > stops
+    covered = np.where(inside, np.where(ends, scale, edges + 1 - starts), np.where(ends, stops - edges, np.float32(1)))
+    weights = np.maximum(covered, 0).astype(np.float32)
+    beyond = places >= size  # by the rounding of `stops`: TensorFlow takes the last pixel again
+    weights[places == size - 1] += np.where(beyond, weights, 0).sum(1)[(places == size - 1).any(1)]
+    return Taps(first, np.where(beyond, np.float32(0), weights))
+
+
+def area_scale(shape: NDArray[np.int64], height: int, width: int) -> np.float32:
+    """Return what sums of areas are multiplied with."""
+    scales = [np.float32(np.float32(n) / np.float32(wanted)) for n, wanted in ((shape[0], height), (shape[1], width))]
+    return np.float32(np.float32(1) / (scales[0] * scales[1]))
 
 
 def _triangle(x: Float) -> Float:

@@ -15,7 +15,7 @@ from headrace.image.decode_rows import decode_for_size
 from headrace.image.encoded import FLOATS, NEAREST, EncodedJpegs, ResizedJpegs
 from headrace.image.images import Images, column_of_images, new_images
 from headrace.image.operation import Shape, image_operation
-from headrace.image.resample import KERNELS, taps
+from headrace.image.resample import KERNELS, area_scale, taps
 from headrace.io.binary import bytes_column, one_record, record
 from headrace.plan.dtypes import numpy_dtype
 from headrace.plan.spec import TensorSpec
@@ -66,6 +66,8 @@ def resize_images(images: Images, sizes: NDArray[np.int64], method: str, antiali
         columns = taps(method, int(images.shapes[i, 1]), width, antialias)
         into = out[starts[i] : int(starts[i]) + int(shapes[i].prod())]
         _native.resample(data[start : start + size], images.shapes[i], *rows, *columns, into)
+        if method == "area":
+            into *= area_scale(images.shapes[i], height, width)
     return column_of_images(out, shapes)
 
 

@@ -20,6 +20,7 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import parameter_text
 from headrace.plan.once import cached_property
 from headrace.plan.spec import Probe, Spec
+from headrace.plan.tensor_habits import tensor_hint
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
@@ -211,7 +212,10 @@ class Node(PickledByReference, ABC):
 
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """Return the error of one element of this node."""
-        hint = _known_keys(self, cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
+        if isinstance(cause, KeyError) and cause.args:
+            hint = _known_keys(self, cause.args[0])
+        else:
+            hint = tensor_hint(self, cause)
         return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site, hint=hint)
 
     def label(self, *, for_state: bool = False) -> str:

@@ -41,7 +41,7 @@ def from_generator(
 
     Args:
         generator: Function that returns an iterable; it is called again for each pass.
-        output_types: Data types of the components.
+        output_types: Data types of the components. Where bytes are promised (`tf.string`), str becomes UTF-8.
         output_shapes: Shapes of the components.
         args: Arguments for `generator`.
         output_signature: Structure, shapes and dtypes of the results. Default: found by tracing or from the first
@@ -337,7 +337,20 @@ def _collect(structure: Structure, value: Any, leaves: list[Any]) -> bool:
     return all(_collect(child, part, leaves) for child, part in zip(structure.children, parts, strict=True))
 
 
+def _encoded(value: Any) -> Any:
+    """Return text as bytes in UTF-8, as `tf.string` means it; anything else as it is."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, np.ndarray) and (not value.size or value.dtype.kind in "UOT"):
+        made = np.empty(value.shape, object)
+        made.reshape(-1)[:] = [item.encode() if isinstance(item, str) else item for item in value.reshape(-1).tolist()]
+        return leaf(made)
+    return value
+
+
 def _fit(value: Any, want: LeafSpec) -> Any:
+    if want.dtype is not None and want.dtype.kind == "S":
+        return _encoded(value)
     if want.dtype is None or not isinstance(value, np.ndarray | np.generic):
         return value
     if not value.size and want.dtype.kind in "US":

@@ -78,7 +78,8 @@ def image_dataset_from_directory(
         verbose: Ignored: nothing is printed.
 
     Returns:
-        A dataset of float32 images, or of pairs of images and labels. `ds.class_names` has the names of the classes.
+        A dataset of float32 images, or of pairs of images and labels. `ds.class_names` has the names of the classes,
+        `ds.file_paths` the files.
 
     >>> for i, kind in enumerate(["cat", "dog"]):
     ...     (folder / kind).mkdir()

@@ -72,6 +72,13 @@ class TextLayout:
         """Return the layout with the last axis as one, and the offsets of its parts."""
         return TextLayout(self.rows, self.axes[:-1]), self._offsets[-1]
 
+    def without_any(self) -> tuple[TextLayout, Offsets]:
+        """Return the layout of rows that are single values, and the offsets of all texts of each row."""
+        first, *inner = self._offsets
+        for cuts in inner:
+            first = cuts[first]
+        return TextLayout(self.rows), first
+
 
 def texts_of(column: Column) -> tuple[pa.Array, TextLayout]:
     """Return the texts of a column of strings or of bytes, whatever the shape of its rows."""

@@ -40,6 +40,8 @@ class Work:
     """The dtype of its results, if they are not text of the same kind."""
     takes_rows: bool = False
     gives_rows: bool = False
+    axis: int | None = -1
+    """Along which axis it takes rows: the last one, or None for all axes as one."""
 
     def spec(self, given: TensorSpec) -> TensorSpec:
         """Return what comes of such an element."""
@@ -47,7 +49,10 @@ class Work:
             raise TypeError(f"not text: {given}")
         if self.takes_rows and not given.shape:
             raise ValueError("takes arrays of text, such as split gives")
-        shape = given.shape[:-1] if self.takes_rows else given.shape
+        shape = given.shape
+        if self.takes_rows:
+            self._check_axis(len(shape))
+            shape = () if self.axis is None else shape[:-1]
         return TensorSpec((*shape, None) if self.gives_rows else shape, self.dtype or given.dtype)
 
     def on_column(self, column: Column) -> Column:
@@ -56,11 +61,16 @@ class Work:
         if self.takes_rows:
             if not layout.axes:
                 raise ValueError("takes arrays of text, such as split gives, not single texts")
-            layout, cuts = layout.without_last()
+            self._check_axis(len(layout.axes))
+            layout, cuts = layout.without_any() if self.axis is None else layout.without_last()
             made = self.run(text, cuts)
         else:
             made = self.run(text)
         return layout.lay_rows(*made) if self.gives_rows else layout.lay(made)
+
+    def _check_axis(self, axes: int) -> None:
+        if self.axis not in (None, -1, axes - 1):
+            raise ValueError(f"axis must be the last one (-1), or None for all axes, not {self.axis} of {axes}")
 
     def on_element(self, value: Any) -> Any:
         """Return one component of an element."""
@@ -130,4 +140,6 @@ def check_choice(name: str, value: Any, known: Sequence[str]) -> str:
 
 def as_bytes_of(value: str | bytes) -> bytes:
     """Return an option that is text, as the kernels take it."""
-    return value.encode() if isinstance(value, str) else bytes(value)
+    if not isinstance(value, str | bytes):
+        raise TypeError(f"the text must be str or bytes, not {value!r}")
+    return value.encode() if isinstance(value, str) else value

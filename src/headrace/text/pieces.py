@@ -75,18 +75,23 @@ def split(input: Any, sep: str | bytes | None = None, maxsplit: int = -1) -> Any
 
 
 @text_operation
-def reduce_join(input: Any, separator: str | bytes = "") -> Any:
+def reduce_join(input: Any, separator: str | bytes = "", *, axis: int | None = -1) -> Any:
     """Return the pieces along the last axis as one text.
 
     Args:
         input: A text, an array of texts of any shape, or an `hr.Ragged` of texts.
         separator: Text between the pieces.
+        axis: The last axis (-1), or None for all axes: the default of `tf.strings.reduce_join`.
 
     >>> hr.text.reduce_join(["to", "be"], separator=" ")
     'to be'
     """
     between = as_bytes_of(separator)
-    return Work(lambda text, cuts: in_kind(_native.text_join(*parts(text), cuts, between), text), takes_rows=True)
+
+    def run(text: pa.Array, cuts: Any) -> Any:
+        return in_kind(_native.text_join(*parts(text), cuts, between), text)
+
+    return Work(run, takes_rows=True, axis=axis)
 
 
 @text_operation

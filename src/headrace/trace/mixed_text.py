@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dis
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import combinations
-from types import CellType, FunctionType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,18 @@ def text_kind(value: Any) -> str:
     """Return whether something is, or describes, bytes ("S") or str ("U"); "" if neither."""
     if isinstance(value, LeafSpec):
         return value.dtype.kind if value.dtype is not None and value.dtype.kind in "SU" else ""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "OT" or not value.size:
+            return value.dtype.kind if value.dtype.kind in "SU" else "U" if value.dtype.kind == "T" else ""
+        value = value.flat[0]
     return "U" if isinstance(value, str) else "S" if isinstance(value, bytes) else ""
 
 
+SAME_TEXT = frozenset({
+    "bytes_split", "join", "lower", "ngrams", "reduce_join", "regex_replace", "split", "strip", "substr",
+    "unicode_split", "upper",
+})  # fmt: skip
+"""Names of functions of `hr.text` that turn bytes into bytes and str into str."""
 COMPARISONS = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isin", "in1d", "array_equal",
 })  # fmt: skip
@@ -56,6 +65,9 @@ def _mixed(component: Any, other: Any) -> str | None:
         advice = f"write {other.encode('utf-8', 'surrogatepass')!r}"
     elif isinstance(other, bytes):
         advice = f"write {other.decode('utf-8', 'backslashreplace')!r}"
+    elif isinstance(other, np.ndarray):
+        advice = "write np.strings.encode(names)" if theirs == "U" else "write np.strings.decode(names)"
+        advice += " for an array of names"
     else:
         advice = "decode one of them"
     return (
@@ -77,7 +89,8 @@ def check_comparisons(fn: Any, spec: Spec) -> None:
         component: Any = named.get(path[0])
         for key in path[1:]:
             try:
-                component = component[key] if isinstance(component, dict | tuple) else None
+                if not text_kind(component):  # a part of text, or of an array of texts, is text of the same kind
+                    component = component[key] if isinstance(component, dict | tuple) else None
             except (LookupError, TypeError):  # which the function will meet itself
                 component = None
         said = mixed_text([component], other) if isinstance(component, LeafSpec) else None
@@ -85,25 +98,28 @@ def check_comparisons(fn: Any, spec: Spec) -> None:
             warnings.warn_explicit(said, BytesWarning, fn.__code__.co_filename, line, registry=_said)
 
 
+Operand = tuple[Path | None, Any, int]
+"""A path or a constant, and where the instructions begin that push it."""
+
+
 def _comparisons(fn: FunctionType) -> Iterable[tuple[int, Path, Any]]:
     """Comparisons in which one side is got from an argument and the other is a constant: line, path and constant."""
-    code = fn.__code__
-    steps = instructions(code)
-    known: dict[str, Path] = {}
-    line = code.co_firstlineno
+    stack = _Stack(fn)
+    steps = stack.steps
+    line = fn.__code__.co_firstlineno
     for i, step in enumerate(steps):
         line = (step.positions.lineno if step.positions else None) or line
         if step.opname.startswith("STORE_FAST"):
-            value = _operand(fn, steps, i, known) if isinstance(step.argval, str) else None
+            value = stack.operand(i) if isinstance(step.argval, str) else None
             names = (step.argval,) if isinstance(step.argval, str) else step.argval
-            known.update(dict.fromkeys(names, UNKNOWN if value is None or value[0] is None else value[0]))
+            stack.known.update(dict.fromkeys(names, UNKNOWN if value is None or value[0] is None else value[0]))
         compares = step.opname == "COMPARE_OP" and str(step.argval).removeprefix("bool(").rstrip(")") in ("==", "!=")
         calls = step.opname == "CALL" and step.argval == 2
         if not compares and not calls and step.opname != "CONTAINS_OP":
             continue
-        right = _operand(fn, steps, i - (steps[i - 1].opname == "PRECALL"), known)
-        left = None if right is None else _operand(fn, steps, right[2], known)
-        if left is None or right is None or (calls and not _is_numpy_comparison(fn, steps, left[2], known)):
+        right = stack.operand(i - (steps[i - 1].opname == "PRECALL"))
+        left = None if right is None else stack.operand(right[2])
+        if left is None or right is None or (calls and not stack.pushes_comparison(left[2])):
             continue
         if left[0] is not None and right[0] is None:
             yield line, left[0], right[1]
@@ -111,44 +127,132 @@ def _comparisons(fn: FunctionType) -> Iterable[tuple[int, Path, Any]]:
             yield line, right[0], left[1]
 
 
-def _is_numpy_comparison(
-    fn: FunctionType, steps: tuple[dis.Instruction, ...], end: int, known: dict[str, Path]
-) -> bool:
-    """Return whether the instructions before `end` push `np.equal` or the like, to be called."""
-    end -= bool(end) and steps[end - 1].opname == "PUSH_NULL"
-    if not end or steps[end - 1].opname not in ("LOAD_ATTR", "LOAD_METHOD") or steps[end - 1].argval not in COMPARISONS:
-        return False
-    module = _operand(fn, steps, end - 1, known)
-    return module is not None and module[1] is np
+class _Stack:
+    """What the instructions of a function push, as far as it follows from arguments, constants and names."""
+
+    def __init__(self, fn: FunctionType) -> None:
+        self._fn = fn
+        self.steps = instructions(fn.__code__)
+        self.known: dict[str, Path] = {}
+
+    def operand(self, end: int) -> Operand | None:
+        """Return what the instructions before `end` push last; None if that is not known."""
+        if not end:
+            return None
+        step = self.steps[end - 1]
+        name = "LOAD_FAST" if step.opname.startswith("LOAD_FAST") else step.opname
+        if name == "BINARY_OP" and step.argrepr == "[]":
+            name = "BINARY_SUBSCR"
+        read = _READ.get(name)
+        return None if read is None else read(self, step, end - 1)
+
+    def pushes_comparison(self, end: int) -> bool:
+        """Return whether the instructions before `end` push `np.equal` or the like, to be called."""
+        called = self.operand(end)
+        name = getattr(called[1], "__name__", None) if called is not None and called[0] is None else None
+        return called is not None and name in COMPARISONS and called[1] is getattr(np, name, None)
+
+    def _constant(self, step: dis.Instruction, end: int) -> Operand:
+        return None, step.argval, end
+
+    def _global(self, step: dis.Instruction, end: int) -> Operand | None:
+        name = str(step.argval)
+        return (None, self._fn.__globals__[name], end) if name in self._fn.__globals__ else None
+
+    def _closure(self, step: dis.Instruction, end: int) -> Operand | None:
+        names = self._fn.__code__.co_freevars
+        if step.argval not in names:
+            return None
+        return None, _contents((self._fn.__closure__ or ())[names.index(step.argval)]), end
+
+    def _local(self, step: dis.Instruction, end: int) -> Operand | None:
+        return (self.known.get(step.argval, (step.argval,)), None, end) if isinstance(step.argval, str) else None
+
+    def _attribute(self, step: dis.Instruction, end: int) -> Operand | None:
+        owner = self.operand(end)
+        home = owner[1].__name__ if owner is not None and isinstance(owner[1], ModuleType) else ""
+        if owner is None or home.partition(".")[0] not in ("headrace", "numpy"):  # others may import much for a name
+            return None
+        return None, getattr(owner[1], str(step.argval), None), owner[2]
+
+    def _before(self, _: dis.Instruction, end: int) -> Operand | None:
+        return self.operand(end)
+
+    def _list(self, step: dis.Instruction, end: int) -> Operand | None:
+        items: list[Any] = []
+        for _ in range(step.argval):
+            item = self.operand(end)
+            if item is None or item[0] is not None:
+                return None
+            items.insert(0, item[1])
+            end = item[2]
+        return (None, items, end) if items else None
+
+    def _long_list(self, _: dis.Instruction, end: int) -> Operand:
+        return None, self.steps[end - 1].argval, end - 2  # a list of three constants or more
+
+    def _slice(self, step: dis.Instruction, end: int) -> Operand | None:
+        start = self._start(end, step.argval)
+        return None if start is None else (None, slice(None), start)
+
+    def _part(self, _: dis.Instruction, end: int) -> Operand | None:
+        key = self.operand(end)
+        return None if key is None or key[0] is not None else self._within(key[2], key[1])
+
+    def _sliced(self, _: dis.Instruction, end: int) -> Operand | None:
+        start = self._start(end, 2)
+        return None if start is None else self._within(start, slice(None))
+
+    def _result(self, step: dis.Instruction, end: int) -> Operand | None:
+        """Return what a call gives: text of its first argument's kind, or an array of constants."""
+        start = self._start(end - (self.steps[end - 1].opname == "PRECALL"), step.argval - 1) if step.argval else None
+        first = None if start is None else self.operand(start)
+        called = None if first is None else self.operand(first[2])
+        if first is None or called is None or called[0] is not None:
+            return None
+        if first[0] is None:
+            makes_array = called[1] is np.array or called[1] is np.asarray
+            return (None, first[1], called[2]) if makes_array else None
+        return ((*first[0], slice(None)), None, called[2]) if _gives_same_text(called[1]) else None
+
+    def _within(self, end: int, key: Any) -> Operand | None:
+        owner = self.operand(end)
+        return None if owner is None or owner[0] is None else ((*owner[0], key), None, owner[2])
+
+    def _start(self, end: int, count: int) -> int | None:
+        """Return where the instructions begin that push the last `count` values."""
+        for _ in range(count):
+            value = self.operand(end)
+            if value is None:
+                return None
+            end = value[2]
+        return end
 
 
-def _operand(
-    fn: FunctionType, steps: tuple[dis.Instruction, ...], end: int, known: dict[str, Path]
-) -> tuple[Path | None, Any, int] | None:
-    """Return what the instructions before `end` push last: its path or its value, and where they begin."""
-    if not end:
-        return None
-    step = steps[end - 1]
-    if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
-        return None, step.argval, end - 1
-    if step.opname == "BUILD_LIST" and step.argval == 1:
-        item = _operand(fn, steps, end - 1, known)
-        return None if item is None or item[0] is not None else (None, [item[1]], item[2])
-    if step.opname == "LIST_EXTEND":  # a list of three constants or more
-        return None, steps[end - 2].argval, end - 3
-    if step.opname == "LOAD_GLOBAL" and str(step.argval) in fn.__globals__:
-        return None, fn.__globals__[str(step.argval)], end - 1
-    if step.opname == "LOAD_DEREF" and step.argval in fn.__code__.co_freevars:
-        cell = (fn.__closure__ or ())[fn.__code__.co_freevars.index(step.argval)]
-        return None, _contents(cell), end - 1
-    if step.opname.startswith("LOAD_FAST") and isinstance(step.argval, str):
-        return known.get(step.argval, (step.argval,)), None, end - 1
-    if step.opname == "BINARY_SUBSCR" or (step.opname == "BINARY_OP" and step.argrepr == "[]"):
-        key = _operand(fn, steps, end - 1, known)
-        owner = None if key is None or key[0] is not None else _operand(fn, steps, key[2], known)
-        if key is not None and owner is not None and owner[0] is not None:
-            return (*owner[0], key[1]), None, owner[2]
-    return None
+_READ: dict[str, Callable[[_Stack, dis.Instruction, int], Operand | None]] = {
+    "BINARY_SLICE": _Stack._sliced,
+    "BINARY_SUBSCR": _Stack._part,
+    "BUILD_LIST": _Stack._list,
+    "BUILD_SLICE": _Stack._slice,
+    "CALL": _Stack._result,
+    "LIST_EXTEND": _Stack._long_list,
+    "LOAD_ATTR": _Stack._attribute,
+    "LOAD_CONST": _Stack._constant,
+    "LOAD_DEREF": _Stack._closure,
+    "LOAD_FAST": _Stack._local,
+    "LOAD_GLOBAL": _Stack._global,
+    "LOAD_METHOD": _Stack._attribute,
+    "LOAD_SMALL_INT": _Stack._constant,
+    "PRECALL": _Stack._before,
+    "PUSH_NULL": _Stack._before,
+}
+"""How to read what an instruction pushes."""
+
+
+def _gives_same_text(function: Any) -> bool:
+    """Return whether it is a function of `hr.text` whose result is text of the same kind as its first argument."""
+    home, name = getattr(function, "__module__", None), getattr(function, "__name__", None)
+    return str(home).startswith("headrace.text.") and name in SAME_TEXT
 
 
 def _contents(cell: CellType) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.plan.frameworks import as_array, is_tensor
 from headrace.plan.spec import Shape, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import flatten
 from headrace.trace.values import map_arguments
@@ -112,6 +113,11 @@ def _broadcast(inputs: tuple[Any, ...], rank: int) -> Shape:
     return tuple(sizes)
 
 
+def _is_foreign(leaf: Any) -> bool:
+    """Return whether a result is a tensor of another library."""
+    return not isinstance(leaf, np.ndarray | np.generic) and is_tensor(leaf)
+
+
 class WatchedFunction:
     """Call a function and note which sizes of its first result are known."""
 
@@ -130,6 +136,7 @@ class WatchedFunction:
         except Exception:  # it may be for arrays of this class alone
             return self._fn(*args)
         structure, leaves = flatten(tuple(result) if type(result) is list else result)
+        leaves = [as_array(leaf) if _is_foreign(leaf) else leaf for leaf in leaves]
         specs = tuple(leaf_spec(leaf).with_shape(known_shape(leaf)) for leaf in leaves)
         self.spec = Spec(structure, specs)
         return structure.pack([plain(leaf) for leaf in leaves])

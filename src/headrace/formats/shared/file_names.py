@@ -40,6 +40,11 @@ class FileNames(Held):
     def operation(self) -> str:
         return self.listed_by
 
+    @property
+    def file_paths(self) -> Sequence[str]:
+        """The names, if they are those of a folder; none if the user gave them."""
+        return () if self.listed_by == "file_names" else self.names
+
     def files_held(self) -> str:
         return str(FileList(self.names))
 

@@ -14,7 +14,7 @@ from headrace.image import random, resize
 from headrace.image.on_device.form import image_form
 from headrace.image.on_device.geometry import framed
 from headrace.image.operation import each_row
-from headrace.image.resample import taps
+from headrace.image.resample import area_scale, taps
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
@@ -104,6 +104,9 @@ def _resampled(machine: Machine, pixels: Pixels, height: int, width: int, method
             row = found if row is None else row + found
         row = row * machine.put(np.ascontiguousarray(down[:, :, k]))[:, :, None, None]
         made = row if made is None else made + row
+    if method == "area":
+        scales = np.array([area_scale(shape, height, width) for shape in pixels.shapes], np.float32)
+        made = made * machine.put(scales)[:, None, None, None]
     return made
 
 

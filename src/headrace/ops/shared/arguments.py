@@ -101,8 +101,9 @@ def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "", mode: Mode
     try:
         signature.bind(*range(count + bool(and_a)))
     except TypeError as error:
+        remedy = "; random_map passes a generator" if "'rng'" in str(error) and not and_a else ""
         raise TypeError(
             f"{operation}: {function_name(fn)}{signature} cannot be called with the {count} "
-            f"component{'s' * (count != 1)} of an element, {spec}{and_a and ', and a ' + and_a}: {error}"
+            f"component{'s' * (count != 1)} of an element, {spec}{and_a and ', and a ' + and_a}: {error}{remedy}"
         ) from None
     return fn  # type: ignore[no-any-return]
