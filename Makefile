@@ -23,7 +23,7 @@ help:
 	@echo "make perf-check  CPU time beside plain NumPy: fails if headrace has become slower, on any machine (seconds)"
 	@echo "make observe  do verdicts name planted bottlenecks, what do counters and timelines cost, do rows_of, skip_steps and debug agree with logged runs (20 minutes)"
 	@echo "make wheels  build a Linux wheel that runs on glibc 2.28 and newer, and the sdist, into dist/ (minutes)"
-	@echo "make docs    build the documentation into site/; warnings are errors"
+	@echo "make docs    build the documentation into site/; warnings, broken links and requests to other hosts are errors"
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
 	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each); images, JSON, archives and folders of datasets in 1 GB of memory (FUZZ_RUNS=...)"
@@ -128,6 +128,7 @@ sdist: $(VENV)/.installed-wheels
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
+	$(BIN)/python tools/check_site.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py tests/cluster/test_cluster_properties.py

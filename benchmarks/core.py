@@ -119,7 +119,7 @@ SPEED = [
         sides={
             "headrace": batches(lambda: prefetched(slices(hr))),
             "tf.data": {
-                "as asked": batches(lambda: prefetched(slices(tfd()))),
+                "plain": batches(lambda: prefetched(slices(tfd()))),
                 "no prefetch": batches(lambda: shuffled(slices(tfd()))),
                 "autotune off": batches(lambda: untuned(prefetched(slices(tfd())))),
                 "parallel batch": batches(
@@ -158,7 +158,7 @@ SPEED = [
         sides={
             "headrace": batches(lambda: hr.Dataset.range(2_000_000).batch(1024)),
             "tf.data": {
-                "as asked": batches(lambda: tfd().Dataset.range(2_000_000).batch(1024)),
+                "plain": batches(lambda: tfd().Dataset.range(2_000_000).batch(1024)),
                 "autotune off": batches(lambda: untuned(tfd().Dataset.range(2_000_000).batch(1024))),
             },
         },
@@ -170,7 +170,7 @@ SPEED = [
         sides={
             "headrace": batches(lambda: from_generator(hr, hr.TensorSpec((), np.int64))),
             "tf.data": {
-                "as asked": batches(tf_generator),
+                "plain": batches(tf_generator),
                 "prefetch": batches(lambda: tf_generator().prefetch(-1)),
                 "autotune off": batches(lambda: untuned(tf_generator())),
             },

@@ -223,11 +223,11 @@ CASES: list[Case | Bound] = [
     ),
     Case(
         "MNIST-like: shuffle, parse, decode, scale, batch(128)",
-        {"tf.data": 8, "tf.data, batched by hand": 7},
+        {"tf.data": 8, "tf.data, batched manually": 7},
         {
             "headrace": on_one_and_two(shuffled_digits),
             "tf.data": with_calls(tf_digits),
-            "tf.data, batched by hand": with_calls(tf_digits_by_hand),
+            "tf.data, batched manually": with_calls(tf_digits_by_hand),
         },
         DIGITS,
     ),

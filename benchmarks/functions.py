@@ -151,17 +151,17 @@ def tfd() -> Any:
 SPEED = [
     Case(
         "images, scaled one by one",
-        asked={"tf.data": 30, "tf.data by hand": 6, "PyTorch": 8, "Grain": 8},
+        asked={"tf.data": 30, "tf.data, batched manually": 6, "PyTorch": 8, "Grain": 8},
         rows=IMAGES,
         sides={
             "headrace": {"as written": batches(ours), "prefetch": batches(ours_ahead)},
             "tf.data": {
-                "as asked": batches(tf_each),
+                "plain": batches(tf_each),
                 "autotune off": batches(lambda: untuned(tf_each())),
                 "parallel": batches(lambda: tf_each(-1)),
             },
-            "tf.data by hand": {
-                "as asked": batches(tf_by_hand),
+            "tf.data, batched manually": {
+                "plain": batches(tf_by_hand),
                 "autotune off": batches(lambda: untuned(tf_by_hand())),
                 "parallel": batches(lambda: tf_by_hand(-1)),
             },
@@ -182,12 +182,12 @@ SPEED = [
                 "prefetch": batches(lambda: ours_augmented().prefetch(hr.AUTOTUNE)),
             },
             "tf.data": {
-                "as asked": batches(tf_augmented),
+                "plain": batches(tf_augmented),
                 "autotune off": batches(lambda: untuned(tf_augmented())),
                 "parallel": batches(lambda: tf_augmented(-1)),
             },
-            "tf.data by hand": {
-                "as asked": batches(tf_augmented_by_hand),
+            "tf.data, batched manually": {
+                "plain": batches(tf_augmented_by_hand),
                 "autotune off": batches(lambda: untuned(tf_augmented_by_hand())),
                 "parallel": batches(lambda: tf_augmented_by_hand(-1)),
             },
@@ -200,7 +200,7 @@ SPEED = [
         sides={
             "headrace": batches(lambda: numbers(hr)),
             "tf.data": {
-                "as asked": batches(lambda: numbers(tfd())),
+                "plain": batches(lambda: numbers(tfd())),
                 "autotune off": batches(lambda: untuned(numbers(tfd()))),
             },
         },

@@ -184,7 +184,7 @@ def number(value: float, unit: str = "") -> str:
     return text + unit if unit in ("", "×") else f"{text} {unit}"
 
 
-HEADINGS = ("what", "against", "asked", "measured", "min … max", "headrace rows/s", "")
+HEADINGS = ("what", "against", "goal", "measured", "min … max", "headrace rows/s", "")
 RIGHT = (False, False, True, True, True, True, False)
 
 

@@ -32,7 +32,7 @@ SMALL, WIDE = 32, 64
 """Channels of the first layer. To launch the kernels of the small net takes as long as to run them."""
 WORKERS = (0, 4, 8, 16)
 RESIDENT = "one batch on the GPU"
-BY_HAND = "page-locked batches copied by hand"
+BY_HAND = "page-locked batches, copied by a plain loop"
 PICTURES, PICTURE_BATCH = 12_000, 256
 
 

@@ -126,3 +126,23 @@ def test_the_charts_show_the_table():
     assert len(lines) > 10
     for theme, colors in charts["THEMES"].items():
         assert (DOCS / f"benchmarks-{theme}.svg").read_text() == charts["chart"](lines, colors)
+
+
+SITE_CHECK = runpy.run_path(str(ROOT / "tools/check_site.py"))
+
+
+def test_the_check_of_the_site_finds_broken_links_and_requests_to_other_hosts(tmp_path):
+    (tmp_path / "a.html").write_text('<h1 id="top">A</h1><a href="b.html#top">b</a><img src="c.png" alt="a picture">')
+    (tmp_path / "b.html").write_text(
+        '<h1 id="start">B</h1><a href="a.html#top">a</a><a href="https://example.org">e</a><a href="c.html">c</a>'
+        '<script src="https://example.org/x.js"></script><a href="x" data-md-component="source"></a><img src="a.html">'
+    )
+    assert sorted(SITE_CHECK["problems"](tmp_path)) == [
+        "a.html: no such file: c.png",
+        "a.html: no such heading: b.html#top",
+        "b.html: an image without a description: a.html",
+        "b.html: fetched from another host: https://api.github.com (statistics of the repository)",
+        "b.html: fetched from another host: https://example.org/x.js",
+        "b.html: no such file: c.html",
+        "b.html: no such file: x",
+    ]

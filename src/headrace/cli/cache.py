@@ -44,7 +44,7 @@ def ls(folder: Folder) -> None:
 
 @cache.command("verify")
 def verify_ranges(folder: Folder) -> None:
-    """Check every range against its checksum; those that are damaged are removed. Exits with 1 if there are any."""
+    """Check every range against its checksum and remove damaged ones. Exits with 1 if there are any."""
     good = bad = 0
     for kept in _ranges(folder):
         with suppress(FileNotFoundError), open_file(kept.path) as descriptor:
@@ -64,7 +64,7 @@ def prune(
     folder: Folder,
     to: Annotated[str, typer.Option("--to", help="Size to shrink to, such as 500000000, 500MB or 20GB.")] = "0",
 ) -> None:
-    """Remove what was not used for longest, until no more than `--to` bytes are left; all of it by default."""
+    """Remove the least recently used ranges until at most `--to` bytes are left; by default, remove all."""
     limit = _bytes(to)
     before = sum(each.nbytes for each in _ranges(folder))
     after = DiskCache(folder).prune(limit)

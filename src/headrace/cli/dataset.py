@@ -150,7 +150,7 @@ def remove_dataset(
 
 @dataset.command("du")
 def disk_usage(data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Say how much room the datasets of a folder take, and what was downloaded for them."""
+    """Show how much space the datasets of a folder and their downloads take."""
     from headrace.catalogue.usage import disk_usage_of
     from headrace.tfds.builder import data_directory
 
@@ -183,7 +183,7 @@ def builders_in(path: Path) -> list[Any]:
 
 @dataset.command()
 def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Say what a dataset holds: features, splits, sizes, versions. A public one need not be downloaded."""
+    """Describe a dataset: features, splits, sizes, versions. A public dataset need not be downloaded for this."""
     from headrace.catalogue.load import is_of_a_hub
 
     try:
@@ -320,7 +320,7 @@ def pin_version(name: Name, data_dir: DataDir = None) -> None:
 
 @dataset.command("index")
 def index_folder(folder: Annotated[str, typer.Argument(help="A folder of datasets.", show_default=False)]) -> None:
-    """Write the index of a folder of datasets, by which a copy in a store is a catalogue."""
+    """Write the index of a folder of datasets, so that a copy of the folder in a store can be used as a catalogue."""
     from headrace.catalogue.folders import write_index
 
     say(write_index(folder))

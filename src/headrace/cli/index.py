@@ -18,10 +18,10 @@ def index(
     files: Annotated[list[str], typer.Argument(help="TFRecord or text files, not compressed.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Write an index for each file, with which it can be counted, indexed and shuffled without reading it.
+    """Write an index for each file, so that its records can be counted, accessed by number and shuffled.
 
-    That of data/FILE is data/.headrace/FILE.idx, or a file in the user's cache folder if that cannot be written.
-    Checksums are verified on the way. An index that is there and belongs to the file stays.
+    The index of data/FILE is data/.headrace/FILE.idx, or a file in the user's cache folder if that cannot be written.
+    All checksums are verified. An existing index that matches its file is kept.
 
     Example:
 

@@ -26,7 +26,7 @@ def inspect(
 ) -> None:
     """Show what FILE is: format, compression, size, number of records, their features, and the first of them.
 
-    Records of TFRecord files are counted by way of an index if there is one; else all are read, and verified.
+    The records of a TFRecord file are counted with its index if there is one. Otherwise all are read and verified.
 
     Examples:
 

@@ -37,7 +37,7 @@ def serve(
 ) -> None:
     """Run pipelines for trainers elsewhere, until it is interrupted: hr.cluster.addresses(["HOST:PORT"], token=…).
 
-    A worker runs whatever code comes with the token. It listens to this machine alone unless --host says otherwise.
+    A worker runs any code that a client with the token sends. It listens only on this machine unless --host is given.
 
     Example:
 

@@ -22,7 +22,7 @@ def show(
     file: Annotated[Path, typer.Argument(help="A state as JSON.", exists=True, dir_okay=False, show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Print a state in words: epoch, position of each operation, what shuffles hold.
+    """Describe a state: its epoch, the position of each operation, and the contents of shuffle buffers.
 
     Example:
 

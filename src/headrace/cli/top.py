@@ -33,7 +33,7 @@ def top(
     count: Annotated[int, typer.Option(help="Number of updates; 0 continues until interrupted.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Show the throughput, splits and buffers of workers, again and again.
+    """Show the throughput, splits and buffers of workers, and update them until interrupted.
 
     A process of this machine that called `hr.observe.serve_top()` is shown by its id: passes, stages, starvation.
 
