@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
 from headrace.adapters.tensors import Casts, readable
 from headrace.columns.dense import copy_with_help
 from headrace.core.frameworks import framework
+from headrace.core.types import Array
 
 ALIGNMENT_BYTES = 256
 """The alignment of components in a buffer: that of CUDA's own allocator."""
@@ -27,7 +26,7 @@ MAX_CACHED_LAYOUTS = 16
 class BufferPart(NamedTuple):
     """An array that goes to a device, the dtype requested for its component, and the component's name for errors."""
 
-    array: NDArray[Any]
+    array: Array
     wanted: Any
     path: str
 
@@ -88,7 +87,7 @@ class Buffer:
         self._memory: Any = None
         self._layouts: dict[tuple[Any, ...], BufferLayout] = {}
         self.copied: Any = None
-        self.lent: list[NDArray[Any]] = []
+        self.lent: list[Array] = []
         """Arrays of the last batch that the device reads in place."""
 
     def wait(self) -> None:

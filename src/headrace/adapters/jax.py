@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.adapters.feed import Feed, PlainTarget, Target
 from headrace.columns import values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.structure import Structure, flatten
 from headrace.plan.widening import warn_of_float64
@@ -132,13 +132,13 @@ class Arrays(PlainTarget):
             return array.tolist()
         return self._put(array, path) if sharding is None else self._spread(array, sharding, path)
 
-    def _put(self, array: NDArray[Any], path: str) -> Any:
+    def _put(self, array: Array, path: str) -> Any:
         try:
             return self._jax.device_put(_own(array), self._device)
         except TypeError as error:
             raise TypeError(f"to_jax: component{path} of dtype {array.dtype}: {error}; change it with map") from None
 
-    def _spread(self, array: NDArray[Any], sharding: Any, path: str) -> Any:
+    def _spread(self, array: Array, sharding: Any, path: str) -> Any:
         try:
             return self._jax.make_array_from_process_local_data(sharding, _own(array))
         except ValueError as error:
@@ -148,7 +148,7 @@ class Arrays(PlainTarget):
             ) from None
 
 
-def _own(array: NDArray[Any]) -> NDArray[Any]:
+def _own(array: Array) -> Array:
     """Return the array, or a copy if its memory is shared: on the CPU, JAX keeps using what it gets.
 
     (`may_alias=False` does not prevent that if the memory happens to be aligned.)

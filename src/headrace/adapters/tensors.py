@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.adapters.feed import PlainTarget
 from headrace.columns import Column, values
@@ -15,6 +14,7 @@ from headrace.columns.block import Block
 from headrace.core.extended import bits, is_extended
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, DType
 from headrace.plan.structure import Structure
 
 
@@ -23,7 +23,7 @@ class Casts:
 
     def __init__(self, wanted: Mapping[Any, Any]) -> None:
         self._places: dict[tuple[Any, ...], Any] = {}
-        self._dtypes: dict[np.dtype[Any], Any] = {}
+        self._dtypes: dict[DType, Any] = {}
         for key, dtype in wanted.items():
             if isinstance(key, np.dtype | type):
                 self._dtypes[np.dtype(key)] = dtype
@@ -43,7 +43,7 @@ class Casts:
                 raise ValueError(f"to_torch: dtypes names component {shown!r}, but the elements have {known or 'one'}")
         return [self._places.get(place) for place in places]
 
-    def dtype(self, own: np.dtype[Any]) -> Any:
+    def dtype(self, own: DType) -> Any:
         """Return the dtype requested by NumPy dtype."""
         return self._dtypes.get(own)
 
@@ -58,14 +58,14 @@ def leaf_places(structure: Structure, before: tuple[Any, ...] = ()) -> list[tupl
 class Unlocked:
     """The memory of a read-only array, for a consumer that requires a writable array but only reads it."""
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: Array) -> None:
         self._array = array
         interface = dict(array.__array_interface__)
         interface["data"] = (interface["data"][0], False)
         self.__array_interface__ = interface
 
 
-def readable(array: NDArray[Any], path: str) -> Any:
+def readable(array: Array, path: str) -> Any:
     """Return a tensor over the memory of an array, to be read only."""
     if array.flags.writeable:
         return over(array, path)
@@ -74,12 +74,12 @@ def readable(array: NDArray[Any], path: str) -> Any:
     return over(np.asarray(Unlocked(array)), path)
 
 
-def own_tensor(array: NDArray[Any], path: str) -> Any:
+def own_tensor(array: Array, path: str) -> Any:
     """Return a tensor of an array: over the same memory, if that is the array's own, else of a copy."""
     return over(array if array.flags.writeable else array.copy(), path)
 
 
-def over(array: NDArray[Any], path: str) -> Any:
+def over(array: Array, path: str) -> Any:
     """Return a tensor over the memory of an array, if torch supports it."""
     from_numpy = sys.modules["torch"].from_numpy
     if is_extended(array.dtype) and (dtype := getattr(sys.modules["torch"], array.dtype.name, None)) is not None:

@@ -21,7 +21,7 @@ VARIABLE = "HEADRACE_CATALOGUES"
 _added: list[Folder] = []
 
 
-def add(folder: Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
+def add(folder: Any, *, storage_options: Mapping[str, object] | None = None) -> None:
     """Let `hr.load` search a directory or URL too; those added last come first.
 
     The folders in the environment's HEADRACE_CATALOGUES, one a line or with semicolons between, count as added.
@@ -50,7 +50,7 @@ def remove(folder: Any) -> None:
     _added[:] = [place for place in _added if place.path != path]
 
 
-def catalogue_folders(data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[Folder]:
+def catalogue_folders(data_dir: Any = None, storage_options: Mapping[str, object] | None = None) -> list[Folder]:
     """Return the directories that are searched, in order: only the requested one, or added ones and TFDS's own."""
     if data_dir is not None:
         return [Folder(data_dir, storage_options)]

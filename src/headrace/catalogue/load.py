@@ -42,7 +42,7 @@ def load_named(
     with_info: bool = False,
     order: str = "tfds",
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     download: bool = True,
     options: Options | None = None,
 ) -> Any:
@@ -92,7 +92,7 @@ def find_builder(
     name: str,
     *,
     data_dir: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     locked: bool = True,
     download: bool = False,
     options: Options | None = None,

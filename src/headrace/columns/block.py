@@ -26,6 +26,7 @@ from headrace.columns import (
     values,
 )
 from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES, copy_into, pooled
+from headrace.core.types import Array
 from headrace.errors import ElementError, SpecError, drop_own_frames
 from headrace.plan import mismatch
 from headrace.plan.frameworks import as_array, is_tensor
@@ -208,7 +209,7 @@ def leaf(value: Any) -> Any:
     return made if isinstance(made, Ragged) else leaf(made)
 
 
-def _listed(value: list[Any]) -> NDArray[Any]:
+def _listed(value: list[Any]) -> Array:
     """Return a list as an array; text as objects, since NumPy's own kind of bytes drops trailing zeros; datasets as
     such.
     """
@@ -230,7 +231,7 @@ def _is_dataset(value: Any) -> bool:
     return getattr(type(value), "_headrace_component", False)
 
 
-def _datasets(value: list[Any]) -> NDArray[Any]:
+def _datasets(value: list[Any]) -> Array:
     """Return Datasets in an array of objects; np.array would iterate over them."""
     if not all(map(_is_dataset, value)):
         raise TypeError("a list that mixes Datasets and other values is no array: put them into a tuple")
@@ -265,7 +266,7 @@ class Rooms:
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._next = 0
-        self._rooms: list[NDArray[Any] | None] = []
+        self._rooms: list[Array | None] = []
 
     def keep(self, leaves: list[Any]) -> list[Any]:
         """Return the components of the next row, copied."""
@@ -276,15 +277,15 @@ class Rooms:
         self._next += 1
         return made
 
-    def _kept(self, number: int, value: NDArray[Any]) -> NDArray[Any]:
+    def _kept(self, number: int, value: Array) -> Array:
         if number < len(self._rooms) and (room := self._rooms[number]) is not None:
             if room.dtype == value.dtype and room.shape[1:] == value.shape and self._next < self._rows:
-                kept: NDArray[Any] = room[self._next]
+                kept: Array = room[self._next]
                 copy_into(value, kept)
                 return kept
             return copy_in_order(value)
         if value.dtype.hasobject or value.dtype.kind in "SU" or not value.nbytes or self._next >= self._rows:
-            copied: NDArray[Any] = own_leaf(value)
+            copied: Array = own_leaf(value)
             return copied
         self._rooms += [None] * (number + 1 - len(self._rooms))
         self._rooms[number] = pooled((self._rows, *value.shape), value.dtype)
@@ -405,7 +406,7 @@ def fold(block: Block, size: int) -> Block | str:
     return made
 
 
-def scalar_block(values: NDArray[Any], ids: Ids | None = None) -> Block:
+def scalar_block(values: Array, ids: Ids | None = None) -> Block:
     """Return a block of single components."""
     return Block(LEAF, [values], len(values), None, ids)
 

@@ -7,25 +7,25 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
 from headrace.core.extended import dtype_code, dtype_of, is_extended
 from headrace.core.ragged import address_of, as_bytes, join_values
+from headrace.core.types import Array, DType
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Dense = NDArray[Any]
+Dense = Array
 
 NUMBERS = "biufcmMSU"
 """Kinds of dtypes whose values are their bytes."""
 
 
-def is_number(dtype: np.dtype[Any]) -> bool:
+def is_number(dtype: DType) -> bool:
     """Return whether the values of a dtype are their bytes, so that they can be stored."""
     return dtype.kind in NUMBERS or is_extended(dtype)
 
@@ -239,7 +239,7 @@ def locked(array: Dense) -> Dense:
     return array
 
 
-def number_dtype(notes: Notes) -> np.dtype[Any]:
+def number_dtype(notes: Notes) -> DType:
     """Return the dtype in notes, if values can be stored under it."""
     dtype = dtype_of(notes["dtype"])
     if not is_number(dtype) or not dtype.itemsize:
@@ -275,7 +275,7 @@ def arrow_of(values: Dense) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(numbers, size) if values.ndim > 1 else numbers
 
 
-def array_of(array: pa.Array, dtype: np.dtype[Any]) -> Dense:
+def array_of(array: pa.Array, dtype: DType) -> Dense:
     """Return all the numbers of an array that `arrow_of` made, as a view."""
     import pyarrow as pa
 

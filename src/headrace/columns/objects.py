@@ -9,13 +9,13 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns.dense import is_number, locked
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_of, register_kind
 from headrace.columns.ragged import group_rows
 from headrace.core.extended import dtype_code, dtype_of
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.errors import StorageError
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
@@ -82,7 +82,7 @@ class ObjectKind(Kind):
         return [unpack_value(row) for row in array.to_pylist()]
 
 
-def boxes(rows: Sequence[Any]) -> NDArray[Any]:
+def boxes(rows: Sequence[Any]) -> Array:
     """Objects in an array, each as it is."""
     made = np.empty(len(rows), object)
     for i, row in enumerate(rows):
@@ -98,7 +98,7 @@ def _stack_ragged(rows: list[Any], size: int, path: str) -> Column | str:
     return mismatch.why_ragged_rows_differ(path, rows) if whole is None else group_rows(whole, size)
 
 
-def object_bytes(rows: Sequence[Any] | NDArray[Any]) -> int:
+def object_bytes(rows: Sequence[Any] | Array) -> int:
     """Return the memory of objects, judged by some of them: arrays and strings."""
     some = rows[:: len(rows) // SAMPLED_ROWS | 1]  # an odd distance: rows of two kinds may take turns
     size = sum([_size(row) for row in some])
@@ -109,7 +109,7 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, bytes | str) else getattr(value, "nbytes", 0) or 64
 
 
-def boxes_to_arrow(column: NDArray[Any]) -> tuple[pa.Array, Notes]:
+def boxes_to_arrow(column: Array) -> tuple[pa.Array, Notes]:
     """Return arrays of objects: of texts as such, of anything else row by row."""
     from headrace.columns.stacked import Stacked
     from headrace.columns.text import text_column
@@ -160,7 +160,7 @@ def unpack_value(data: bytes) -> Any:
     return array if kind == b"a" else array[()]
 
 
-def _array(data: bytes) -> NDArray[Any]:
+def _array(data: bytes) -> Array:
     """Load an array; its declared size is accepted if there are as many bytes."""
     head, content = _split(data)
     name, shape = json.loads(head.decode())

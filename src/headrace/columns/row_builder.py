@@ -10,10 +10,11 @@ import numpy as np
 from headrace.columns import Column, copy_in_order
 from headrace.columns.block import Block, Ids
 from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES, copy_into, pooled
+from headrace.core.types import DType
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 
-PYTHON: dict[np.dtype[Any], type] = {np.dtype(np.int64): int, np.dtype(np.float64): float, np.dtype(bool): bool}
+PYTHON: dict[DType, type] = {np.dtype(np.int64): int, np.dtype(np.float64): float, np.dtype(bool): bool}
 """Python numbers that are kept unchanged."""
 INTEGER_BOUND = 1 << 63
 MAX_ROOM_BYTES = 4 << 20
@@ -26,7 +27,7 @@ class ExactValues:
     Anything else is checked in detail to see whether it can be converted.
     """
 
-    def __init__(self, structure: Structure, wanted: list[tuple[type, np.dtype[Any], tuple[int, ...]]]) -> None:
+    def __init__(self, structure: Structure, wanted: list[tuple[type, DType, tuple[int, ...]]]) -> None:
         self.structure = structure
         self.wanted = wanted
         self.row_bytes: int = sum(dtype.itemsize * int(np.prod(shape)) for _, dtype, shape in wanted)
@@ -71,25 +72,25 @@ class ExactValues:
         return made if len(made) == len(self.wanted) else None
 
 
-def _fits(part: Any, python: type, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+def _fits(part: Any, python: type, dtype: DType, shape: tuple[int, ...]) -> bool:
     kind = type(part)
     if shape:
         return kind is np.ndarray and (part.dtype is dtype or part.dtype == dtype) and part.shape == shape
     return kind is dtype.type or (kind is python and (kind is float or -INTEGER_BOUND < part < INTEGER_BOUND))
 
 
-def _exact(structure: Structure, wanted: list[tuple[np.dtype[Any] | None, tuple[int, ...]]]) -> ExactValues | None:
+def _exact(structure: Structure, wanted: list[tuple[DType | None, tuple[int, ...]]]) -> ExactValues | None:
     if structure.kind not in (None, dict, tuple) or any(child.kind for child in structure.children):
         return None
     known = [(PYTHON.get(d, d.type), d, shape) for d, shape in wanted if d is not None and _is_plain(d)]
     return ExactValues(structure, known) if len(known) == len(wanted) else None
 
 
-def _is_plain(dtype: np.dtype[Any]) -> bool:
+def _is_plain(dtype: DType) -> bool:
     return dtype.kind in "biufc" and dtype.isnative and dtype.metadata is None
 
 
-def _own(part: Any, dtype: np.dtype[Any]) -> Any:
+def _own(part: Any, dtype: DType) -> Any:
     if type(part) is not np.ndarray:
         return part if type(part) is dtype.type else dtype.type(part)
     return part.copy() if part.nbytes < MIN_LAYOUT_CHECK_BYTES else copy_in_order(part)

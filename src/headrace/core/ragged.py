@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from headrace import _native
+from headrace.core.types import Array, DType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +50,7 @@ class Ragged:
             raise ValueError(f"offsets must rise from 0 to at most the {len(self._values)} values there are")
 
     @classmethod
-    def _of(cls, values: NDArray[Any] | Ragged, offsets: NDArray[np.int64]) -> Ragged:
+    def _of(cls, values: Array | Ragged, offsets: NDArray[np.int64]) -> Ragged:
         """Without checks, for offsets that are known to be right."""
         made = object.__new__(cls)
         made._values, made._offsets = values, offsets
@@ -85,9 +86,9 @@ class Ragged:
         return self._offsets - self._offsets[0] if self._offsets[0] else self._offsets
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """The dtype of the values."""
-        dtype: np.dtype[Any] = self._values.dtype
+        dtype: DType = self._values.dtype
         return dtype
 
     @property
@@ -193,7 +194,7 @@ class Ragged:
 
     tolist = to_list
 
-    def to_padded(self, value: Any = 0, length: int | None = None) -> NDArray[Any]:
+    def to_padded(self, value: Any = 0, length: int | None = None) -> Array:
         """Return a dense array, rows filled up with `value` to `length`, or to the longest."""
         if isinstance(self._values, Ragged):
             return Ragged._of(self._values.to_padded(value), self._offsets).to_padded(value, length)
@@ -209,7 +210,7 @@ class Ragged:
             target[: len(row)] = row
         return out
 
-    def groups_to_padded(self, size: int, lengths: Sequence[int], value: Any) -> list[NDArray[Any]]:
+    def groups_to_padded(self, size: int, lengths: Sequence[int], value: Any) -> list[Array]:
         """Return every `size` rows of numbers as a dense array, filled up with `value`; `lengths` are the longest."""
         cell, zero, made = self._values.shape[1:], _is_zero(value, self.dtype), []
         values = as_bytes(self._values) if self._values.size else None
@@ -227,7 +228,7 @@ class Ragged:
         default_value: Any = None,
         name: str | None = None,  # noqa: ARG002 - in its place as in TensorFlow
         shape: Sequence[int | None] | None = None,
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Return a dense array like tf.RaggedTensor's: short rows are padded with `default_value`, 0 or empty.
 
         `shape` is its size; longer rows are truncated, and None stands for the longest.
@@ -265,7 +266,7 @@ class Ragged:
             raise TypeError(f"default_value {value!r} is no {self.dtype}")
         return value if self.dtype.hasobject else np.asarray(value, self.dtype)
 
-    def _flat(self) -> NDArray[Any]:
+    def _flat(self) -> Array:
         values = self._values
         return values._flat() if isinstance(values, Ragged) else values
 
@@ -314,7 +315,7 @@ def joined_ragged(parts: Sequence[Ragged]) -> Ragged:
     return Ragged._of(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
 
 
-def join_values(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def join_values(arrays: Sequence[Array]) -> Array:
     """Concatenate arrays, keeping the dtype metadata of objects, which NumPy drops."""
     made = np.concatenate(arrays)
     if made.dtype.kind != "O":
@@ -333,24 +334,24 @@ def row_views(ragged: Ragged) -> list[Any]:
     return [values[a:b] for a, b in pairwise(ragged._offsets.tolist())]
 
 
-def as_ragged(dense: NDArray[Any]) -> Ragged:
+def as_ragged(dense: Array) -> Ragged:
     """Return rows of one length as ragged ones."""
     rows, length = dense.shape[:2]
     return Ragged._of(dense.reshape(rows * length, *dense.shape[2:]), np.arange(rows + 1) * length)
 
 
-def address_of(array: NDArray[Any]) -> int:
+def address_of(array: Array) -> int:
     """Return the address of the first value of an array."""
     return int(array.__array_interface__["data"][0])
 
 
-def _is_zero(value: Any, dtype: np.dtype[Any]) -> bool:
+def _is_zero(value: Any, dtype: DType) -> bool:
     """Return whether all bits of a number are zero: `np.zeros` is faster than `np.full`, and keeps the GIL."""
     if isinstance(value, np.generic):
         return value.dtype == dtype and not value.tobytes().strip(b"\0")
     return type(value) is int and value == 0
 
 
-def as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+def as_bytes(array: Array) -> NDArray[np.uint8]:
     """Return the rows of an array as bytes, one line a row."""
     return np.ascontiguousarray(array).view(np.uint8).reshape(len(array), -1)

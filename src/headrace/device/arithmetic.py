@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import Array, DType
 from headrace.device.forms import UnsupportedError, parameters
 from headrace.trace.values import Call, Value, map_arguments
 
@@ -53,7 +54,7 @@ MOVES = frozenset({
 REMEDY = "compute it in a map without device= before this one"
 
 
-def torch_dtype(machine: Machine, dtype: np.dtype[Any]) -> Any:
+def torch_dtype(machine: Machine, dtype: DType) -> Any:
     """Return PyTorch's name of a dtype."""
     made = getattr(machine.torch, "bool" if dtype == np.bool_ else dtype.name, None)
     if made is None:
@@ -61,7 +62,7 @@ def torch_dtype(machine: Machine, dtype: np.dtype[Any]) -> Any:
     return made
 
 
-def cast(machine: Machine, tensor: Any, dtype: np.dtype[Any]) -> Any:
+def cast(machine: Machine, tensor: Any, dtype: DType) -> Any:
     """Return the tensor in this dtype; floats become small integers as on the CPU, by way of 32 bits."""
     wanted = torch_dtype(machine, dtype)
     if tensor.dtype == wanted:
@@ -129,7 +130,7 @@ def aligned(machine: Machine, values: Tensors, item: Any, axes: int) -> Any:
     return tensor
 
 
-def _loop_dtypes(ufunc: np.ufunc, args: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+def _loop_dtypes(ufunc: np.ufunc, args: tuple[Any, ...]) -> tuple[DType, ...]:
     def kind(item: Any) -> Any:
         value = item.sample if isinstance(item, Value) else item
         if type(value) in (int, float, complex):
@@ -152,7 +153,7 @@ def _elementwise(call: Call, name: str) -> Kernel:
     unary = name in UNARY
     guarded = name in ZERO_DIVISION and dtypes[1].kind in "iu"
 
-    def operand(machine: Machine, values: Tensors, item: Any, dtype: np.dtype[Any]) -> Any:
+    def operand(machine: Machine, values: Tensors, item: Any, dtype: DType) -> Any:
         found = aligned(machine, values, item, axes)
         if not isinstance(found, machine.torch.Tensor):
             return machine.torch.tensor(np.asarray(found, dtype).item(), dtype=torch_dtype(machine, dtype))
@@ -185,7 +186,7 @@ def _cast_kernel(call: Call) -> Kernel:
     return lambda machine, values, _n: cast(machine, values[slot], made)
 
 
-def _stack_scalars(items: Any, made: np.dtype[Any]) -> Kernel:
+def _stack_scalars(items: Any, made: DType) -> Kernel:
     if not all(isinstance(i, Value | int | float) and rank(i) == 0 for i in items):
         raise UnsupportedError(f"an array of nested lists: {REMEDY}")
 
@@ -315,7 +316,7 @@ def _move(call: Call, name: str) -> Kernel:
     return gathering(source.slot, np.asarray(moved), numbers)
 
 
-def gathering(slot: int, moved: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> Kernel:
+def gathering(slot: int, moved: Array, numbers: Array) -> Kernel:
     """Return a kernel that puts value `moved[i]` of each row in place i: a view or one copy if the order says so."""
     shape = moved.shape
     in_order = moved.size == numbers.size and np.array_equal(moved.ravel(), numbers.ravel())
@@ -333,7 +334,7 @@ def gathering(slot: int, moved: np.ndarray[Any, Any], numbers: np.ndarray[Any, A
     return kernel
 
 
-def _permutation(moved: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+def _permutation(moved: Array, numbers: Array) -> tuple[int, ...] | None:
     """Return the order of axes that gives `moved`, if one does."""
     if moved.ndim != numbers.ndim or not numbers.size or moved.size != numbers.size:
         return None

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns.kind import Indices, Kind, Notes, kind_named, kind_of, register_kind
+from headrace.core.types import Array, DType
 from headrace.device.machine import Machine, Usage
 from headrace.plan.spec import TensorSpec
 
@@ -41,7 +41,7 @@ class DeviceColumn:
         """Return a column of another tensor on the same device."""
         return DeviceColumn(tensor, self.machine)
 
-    def fetch(self) -> NDArray[Any]:
+    def fetch(self) -> Array:
         """Return the rows as an array."""
         return self.machine.fetch(self.tensor)
 
@@ -76,7 +76,7 @@ class DeviceKind(Kind):
     def spec(self, column: DeviceColumn) -> TensorSpec:
         return TensorSpec(tuple(column.tensor.shape[1:]), numpy_dtype_of(column.tensor))
 
-    def lock(self, column: DeviceColumn) -> NDArray[Any]:
+    def lock(self, column: DeviceColumn) -> Array:
         rows = column.fetch()
         rows.flags.writeable = False
         return rows
@@ -96,6 +96,6 @@ class DeviceKind(Kind):
 register_kind(DeviceKind(), DeviceColumn)
 
 
-def numpy_dtype_of(tensor: Any) -> np.dtype[Any]:
+def numpy_dtype_of(tensor: Any) -> DType:
     """Return the NumPy dtype of a tensor."""
     return np.dtype(str(tensor.dtype).removeprefix("torch."))

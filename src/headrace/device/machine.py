@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.core.frameworks import framework
+from headrace.core.types import Array
 from headrace.errors import TransportError
 
 TORCH = "map(device=…)"
@@ -125,7 +125,7 @@ class Machine:
         usage.add_events(start, end)
         usage.add(batches=1)
 
-    def put(self, array: NDArray[Any]) -> Any:
+    def put(self, array: Array) -> Any:
         """Return the array on the device; on the CPU in the same memory, which must then not be written to.
 
         A copy to a GPU goes through page-locked memory, which PyTorch keeps until the copy is done.
@@ -133,12 +133,12 @@ class Machine:
         tensor = self.torch.from_numpy(writable_view(np.asarray(array, order="C")))
         return tensor if self.stream is None else tensor.pin_memory().to(self.device, non_blocking=True)
 
-    def fetch(self, tensor: Any) -> NDArray[Any]:
+    def fetch(self, tensor: Any) -> Array:
         """Return a tensor as an array; on the CPU in the same memory."""
         if tensor.dtype == self.torch.bfloat16:
             tensor = tensor.to(self.torch.float32)
         with self.queue():
-            made: NDArray[Any] = tensor.numpy() if self.stream is None else tensor.to("cpu").numpy()
+            made: Array = tensor.numpy() if self.stream is None else tensor.to("cpu").numpy()
         return made
 
     def ready(self) -> Any:
@@ -176,13 +176,13 @@ def check_device(name: Any) -> str:
     return text
 
 
-def writable_view(array: NDArray[Any]) -> NDArray[Any]:
+def writable_view(array: Array) -> Array:
     """Return an array over the same memory that claims to be writable, as PyTorch wants it; it is only read."""
     return array if array.flags.writeable or not array.size else np.asarray(_Claimed(array))
 
 
 class _Claimed:
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: Array) -> None:
         self._array = array
         interface = dict(array.__array_interface__)
         interface["data"] = (interface["data"][0], False)

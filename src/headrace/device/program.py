@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Column
+from headrace.core.types import Array
 from headrace.device import arithmetic
 from headrace.device.columns import DeviceColumn
 from headrace.device.forms import FORMS, Form, UnsupportedError
@@ -48,7 +49,7 @@ class Program:
     """For each component a slot, or a constant in a tuple."""
     inputs: int
     template: Values
-    captured: list[tuple[int, np.ndarray[Any, Any]]]
+    captured: list[tuple[int, Array]]
     guards: list[Callable[[], bool]]
     sizes: dict[int, int]
     host: list[Step]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.raw import Ints, Raw
 
 
@@ -54,7 +55,7 @@ class RowIds:
         assert self.weights is not None
         return self._laid(self.weights)
 
-    def _laid(self, values: NDArray[Any]) -> Any:
+    def _laid(self, values: Array) -> Any:
         if self.splits is not None:
             return Ragged._of(values, self.splits)
         return values.reshape(self.rows, *self.shape)

@@ -13,6 +13,7 @@ from headrace import _native
 from headrace.columns import RaggedText, Stacked
 from headrace.columns.arrow_text import parts
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.errors import what_there_is
 
 Ints = NDArray[np.int64]
@@ -34,14 +35,14 @@ class Raw:
         self,
         rows: int,
         *,
-        numbers: NDArray[Any] | None = None,
+        numbers: Array | None = None,
         text: tuple[NDArray[np.uint8], Ints] | None = None,
         shape: tuple[int, ...] = (),
         splits: Ints | None = None,
         dense: bool = True,
     ) -> None:
         self.rows: int = rows
-        self.numbers: NDArray[Any] | None = numbers
+        self.numbers: Array | None = numbers
         self.text: tuple[NDArray[np.uint8], Ints] | None = text
         self.shape: tuple[int, ...] = shape
         self.splits: Ints | None = splits
@@ -162,7 +163,7 @@ def _read_list(rows: list[Any]) -> Any:
     return Ragged(values, np.cumsum([0, *map(len, arrays)]))
 
 
-def _objects(rows: list[Any]) -> NDArray[Any]:
+def _objects(rows: list[Any]) -> Array:
     made = np.empty(len(rows), object)
     made[:] = rows
     return made
@@ -197,7 +198,7 @@ def _flat(values: Any, rows: int, **layout: Any) -> Raw:
     return Raw(rows, text=_text(values) if isinstance(values, np.ndarray) else parts(values), **layout)
 
 
-def _text(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Ints]:
+def _text(values: Array) -> tuple[NDArray[np.uint8], Ints]:
     """Text of any kind in Arrow's layout; None and NaN are empty."""
     if values.dtype.kind not in "OSU":
         raise TypeError(f"values of {values.dtype} are neither text nor numbers")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column
 from headrace.columns.dense import pooled
+from headrace.core.types import Array
 from headrace.image.convert import convert_values
 from headrace.image.images import Images, column_of_images
 from headrace.image.operation import each_row, image_operation
@@ -204,7 +205,7 @@ def grayscale_to_rgb(images: Any) -> Any:
     """
 
 
-def _floats(images: Images, what: str) -> NDArray[Any]:
+def _floats(images: Images, what: str) -> Array:
     _three(images, what)
     if images.dtype.kind != "f":
         raise TypeError(f"{what} works on floats from 0 to 1, not {images.dtype}: convert_image_dtype makes them")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column, values
 from headrace.columns.arrow_text import binary
+from headrace.core.types import Array
 from headrace.image.codecs import image_library
 from headrace.io.binary import bytes_column
 from headrace.plan.spec import TensorSpec
@@ -130,7 +131,7 @@ def encode_png(image: Any, compression: int = -1) -> bytes:
     return _png(image, compression)
 
 
-def _grey_with_alpha(pixels: NDArray[Any], compression: int) -> bytes:
+def _grey_with_alpha(pixels: Array, compression: int) -> bytes:
     """Return a PNG of a kind that OpenCV does not write."""
     height, width, _ = pixels.shape
     depth = pixels.dtype.itemsize * 8
@@ -143,7 +144,7 @@ def _grey_with_alpha(pixels: NDArray[Any], compression: int) -> bytes:
     return made
 
 
-def _pixels(image: Any, wanted: str, channels: tuple[int, ...], dtypes: tuple[Any, ...]) -> NDArray[Any]:
+def _pixels(image: Any, wanted: str, channels: tuple[int, ...], dtypes: tuple[Any, ...]) -> Array:
     pixels = np.ascontiguousarray(image)
     if pixels.ndim != 3 or pixels.shape[2] not in channels or not pixels.size:
         raise ValueError(
@@ -155,7 +156,7 @@ def _pixels(image: Any, wanted: str, channels: tuple[int, ...], dtypes: tuple[An
     return pixels
 
 
-def _with_opencv(pixels: NDArray[Any], ending: str, *settings: Any) -> bytes:
+def _with_opencv(pixels: Array, ending: str, *settings: Any) -> bytes:
     cv2 = image_library("cv2")
     if pixels.shape[2] > 1:
         pixels = cv2.cvtColor(pixels, cv2.COLOR_RGBA2BGRA if pixels.shape[2] == 4 else cv2.COLOR_RGB2BGR)

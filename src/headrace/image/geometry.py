@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns import Column
+from headrace.core.types import Array
 from headrace.image.decode import decode_jpeg, encoded_jpegs
 from headrace.image.encoded import EncodedJpegs, ResizedJpegs
 from headrace.image.images import Images, column_of_images, new_images
@@ -39,7 +40,7 @@ def _whole(images: Images | EncodedJpegs, flip: Any = 0) -> NDArray[np.int64]:
     return cuts
 
 
-def _each_array(images: Images, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Column:
+def _each_array(images: Images, change: Callable[[Array], Array]) -> Column:
     """Return what a function of arrays (…, height, width, channels) makes of the images."""
     dense = images.dense()
     if dense is not None:

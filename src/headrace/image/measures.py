@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns.arrow_text import parts
+from headrace.core.types import Array
 from headrace.image.codecs import JPEG, read_headers
 from headrace.io.binary import bytes_column, one_record
 from headrace.plan.dtypes import numpy_dtype
@@ -26,7 +27,7 @@ class ResizeMethod:
     NEAREST_NEIGHBOR = "nearest"
 
 
-def extract_jpeg_shape(contents: Any, output_type: DTypeLike = np.int32) -> NDArray[Any]:
+def extract_jpeg_shape(contents: Any, output_type: DTypeLike = np.int32) -> Array:
     """Return height, width and channels of a JPEG, read from its header alone.
 
     Args:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
+from headrace.core.types import Array
 from headrace.image.operation import drawn
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -40,7 +41,7 @@ def beta_of_uniform(draw: float, alpha: float) -> float:
     return low if draw <= 0.5 else 1 - low
 
 
-def _one_hot(labels: NDArray[Any], classes: int | None) -> NDArray[np.float32]:
+def _one_hot(labels: Array, classes: int | None) -> NDArray[np.float32]:
     if labels.ndim == 1 and labels.dtype.kind in "iu":
         if classes is None:
             raise ValueError("labels that are numbers need num_classes")

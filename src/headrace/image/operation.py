@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
+from headrace.core.types import Array
 from headrace.image.encoded import EncodedJpegs
 from headrace.image.images import Images
 from headrace.plan.spec import TensorSpec
@@ -39,7 +39,7 @@ class Each:
         self.rows: Column = rows
 
 
-def each_row(argument: Any, count: int, dtype: Any = np.float64) -> NDArray[Any]:
+def each_row(argument: Any, count: int, dtype: Any = np.float64) -> Array:
     """Return an argument for every row: its own, or the one that all share."""
     if isinstance(argument, Each):
         return np.ascontiguousarray(argument.rows, dtype)

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from headrace import _native
 from headrace.columns import Column, Varied
 from headrace.columns.dense import pooled
+from headrace.core.types import Array, DType
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.decode_rows import decode_for_size
 from headrace.image.encoded import FLOATS, NEAREST, EncodedJpegs, ResizedJpegs
@@ -74,7 +75,7 @@ def resize_windows(
     windows: NDArray[np.int64],
     size: tuple[int, int],
     rounding: int = FLOATS,
-) -> NDArray[Any] | None:
+) -> Array | None:
     """Return a window of each image at one size, bilinear; None if they are not bytes of as many channels."""
     if isinstance(images, EncodedJpegs):
         return images.cut(windows).resize(*size, rounding)
@@ -87,7 +88,7 @@ def resize_windows(
     return out
 
 
-def resized_dtype(dtype: DTypeLike | None, method: str, own: Any) -> np.dtype[Any]:
+def resized_dtype(dtype: DTypeLike | None, method: str, own: Any) -> DType:
     """Return the dtype of resized images. Raise if it is not one that they can have."""
     if dtype is None:
         return np.dtype(own) if method == "nearest" else np.dtype(np.float32)
@@ -97,7 +98,7 @@ def resized_dtype(dtype: DTypeLike | None, method: str, own: Any) -> np.dtype[An
     return wanted
 
 
-def to_dtype(column: Column, dtype: np.dtype[Any]) -> Column:
+def to_dtype(column: Column, dtype: DType) -> Column:
     """Return resized images in a dtype that they can have: floats are rounded half to even, and 0 to 255."""
     if isinstance(column, np.ndarray):
         return _to_dtype(column, dtype)
@@ -105,17 +106,17 @@ def to_dtype(column: Column, dtype: np.dtype[Any]) -> Column:
     return column if column.dtype == dtype else Varied(_to_dtype(column.packed(), dtype), column.shapes)
 
 
-def _to_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _to_dtype(values: Array, dtype: DType) -> Array:
     if values.dtype == dtype:
         return values
     if dtype == np.uint8:
         values = np.nan_to_num(np.clip(np.rint(values), 0, 255), nan=0)
-    made: NDArray[Any] = values.astype(dtype)
+    made: Array = values.astype(dtype)
     return made
 
 
 def _bilinear(
-    data: NDArray[Any], images: Images, sizes: NDArray[np.int64], out: NDArray[np.float32], starts: NDArray[np.int64]
+    data: Array, images: Images, sizes: NDArray[np.int64], out: NDArray[np.float32], starts: NDArray[np.int64]
 ) -> None:
     even = len(sizes) and (sizes == sizes[0]).all() and (images.shapes[:, 2] == images.shapes[0, 2]).all()
     if even:
@@ -128,7 +129,7 @@ def _bilinear(
         _native.resize_bilinear(data, images.starts[i : i + 1], images.shapes[i : i + 1], height, width, into)
 
 
-def _nearest(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+def _nearest(image: Array, height: int, width: int) -> Array:
     def places(size: int, wanted: int) -> NDArray[np.int64]:
         scale = np.float32(size) / np.float32(wanted)
         at = np.floor((np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * scale).astype(np.int64)

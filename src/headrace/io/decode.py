@@ -16,6 +16,7 @@ from headrace.columns.arrow_text import parts
 from headrace.columns.block import leaf
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, DType
 from headrace.errors import ParseError, what_there_is
 from headrace.formats.shared.unpack import CODECS, DamagedError, unpack_bytes
 from headrace.io.binary import bytes_column, bytes_shape, one_record, record
@@ -48,7 +49,7 @@ def _raw_spec(
 )
 def decode_raw(
     input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
-) -> NDArray[Any]:
+) -> Array:
     """Read the bytes of each record as numbers, along a new last axis; `fixed_length` bytes of each, cut or filled with
     0.
 
@@ -82,7 +83,7 @@ def decode_raw(
 
 def decode_raw_column(
     rows: pa.LargeBinaryArray, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
-) -> NDArray[Any] | Ragged:
+) -> Array | Ragged:
     """Return the block form of `decode_raw`: dense if all rows have one length, and then sharing memory if possible."""
     dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
     if dtype.kind not in "biufc":
@@ -108,7 +109,7 @@ def decode_raw_column(
     return numbers.reshape(len(offsets) - 1, length // dtype.itemsize)
 
 
-def _numbers(content: NDArray[np.uint8], dtype: np.dtype[Any], little_endian: bool) -> NDArray[Any]:
+def _numbers(content: NDArray[np.uint8], dtype: DType, little_endian: bool) -> Array:
     numbers = content.view(dtype.newbyteorder("<" if little_endian else ">"))
     numbers = numbers.astype(dtype, copy=False)
     return numbers if numbers.flags.aligned else numbers.copy()
@@ -136,7 +137,7 @@ def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset:
     return TensorSpec((None,), made)
 
 
-def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> NDArray[Any] | Ragged:
+def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> Array | Ragged:
     """Return the block form of `np.frombuffer`."""
     rows = decode_raw_column(bytes_column(buffer), np.uint8)
     if isinstance(rows, Ragged):
@@ -284,7 +285,7 @@ def _short(value: Any) -> str:
         return f"a nested {type(value).__name__}"
 
 
-def _object_array(rows: Any) -> NDArray[Any]:
+def _object_array(rows: Any) -> Array:
     made = np.empty(len(rows), object)
     made[:] = rows
     return made

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from headrace.columns import box_text
 from headrace.columns.arrow_text import binary
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 
 BYTES, FLOAT, INT64 = 1, 2, 3
 """The kernels' codes of feature types."""
@@ -39,13 +40,13 @@ class Request(NamedTuple):
 class FoundValues(NamedTuple):
     """The values of a request in all records, and their boundaries."""
 
-    values: NDArray[Any]
+    values: Array
     ends: NDArray[np.int64] | None
     splits: NDArray[np.int64]
     steps: NDArray[np.int64]
 
     @property
-    def array(self) -> NDArray[Any]:
+    def array(self) -> Array:
         """The values, bytes as objects."""
         return self.values if self.ends is None else box_text(binary(self.values, self.ends))
 

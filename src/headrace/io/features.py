@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from headrace.columns import box_text
 from headrace.columns.arrow_text import binary
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.io.feature import BYTES, DTYPES, INT64, Feature, FoundValues, Request, as_tuples, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 
@@ -110,10 +111,10 @@ class FixedLenSequenceFeature(Feature):
         values, splits = found[0].array.reshape(-1, *self.shape), found[0].splits
         return values if splits is None else Ragged._of(values, splits // math.prod(self.shape))
 
-    def as_batch(self, column: Any) -> NDArray[Any]:
+    def as_batch(self, column: Any) -> Array:
         """Padded."""
         empty: Any = b"" if self.kind == BYTES else 0
-        padded: NDArray[Any] = column.to_padded(empty if self.default_value is None else self.default_value)
+        padded: Array = column.to_padded(empty if self.default_value is None else self.default_value)
         return padded
 
     def spec(self, *, batch: bool) -> TensorSpec:

@@ -45,7 +45,7 @@ def from_tfrecord(
     on_error: Any = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the tf.Examples of the TFRecord files that match one or more patterns, as dicts.

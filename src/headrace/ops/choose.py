@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item, concat, folded
+from headrace.core.types import Array
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
@@ -325,7 +326,7 @@ class ChooseStream(Stream):
             rows += item.rows
         return concat(choices)
 
-    def _together(self, numbers: np.ndarray[Any, Any]) -> Block | None:
+    def _together(self, numbers: Array) -> Block | None:
         """Return all choices at once, if every branch has rows for them; otherwise nothing is taken."""
         if len(numbers) < 2 or self._ended or numbers.min() < 0 or numbers.max() >= len(self._inputs) - 1:
             return None

@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace.columns.block import Block, Item
 from headrace.columns.lazy_block import look_at
+from headrace.core.types import Array
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Form
 from headrace.execute.processes.block_workers import IdleWorkers, Processes
@@ -234,7 +235,7 @@ def _keep_of_item(node: Filter, remote: Processes | None, item: Item) -> list[It
     return keep_rows(node, item, remote) if isinstance(item, Block) else [item]
 
 
-def _keep_where(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
+def _keep_where(block: Block, keep: Array) -> list[Item]:
     if keep.all():
         return [block]
     chosen = block.take(np.flatnonzero(keep))

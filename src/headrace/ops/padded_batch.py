@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns import Column, RaggedText, Varied, column_of, in_own_kinds, kind_of, values
 from headrace.columns.block import Block, leaf
 from headrace.columns.text import is_of_bytes
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, DType
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import positive
 from headrace.ops.shared.batching import Batching
@@ -88,7 +88,7 @@ class Padding:
         found = [self.shapes] if structure == LEAF else shape_leaves("padded_shapes", structure, self.shapes)
         return [_target(shape) for shape in found]
 
-    def fillers(self, structure: Structure, dtypes: list[np.dtype[Any] | None]) -> list[Any]:
+    def fillers(self, structure: Structure, dtypes: list[DType | None]) -> list[Any]:
         """Return what each component is filled up with, None for the default."""
         if self.values is None:
             return [None] * structure.leaves
@@ -131,7 +131,7 @@ def _fill_nones(structure: Structure, values: Any) -> list[Any]:
     return [found for child, item in pairs for found in _fill_nones(child, item)]
 
 
-def _same_kind(value: Any, dtype: np.dtype[Any] | None) -> bool:
+def _same_kind(value: Any, dtype: DType | None) -> bool:
     if dtype is None:
         return True
     if isinstance(value, str | bytes):
@@ -175,7 +175,7 @@ class PaddedBatch(Batching):
         return Block(structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
 
 
-def column_dtype(col: Column) -> np.dtype[Any] | None:
+def column_dtype(col: Column) -> DType | None:
     """The dtype of the rows of a column, as far as it has one."""
     if isinstance(col, np.ndarray | Ragged | Varied):
         return col.dtype
@@ -196,7 +196,7 @@ def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) ->
     rows = list(values(col))
     if all(not isinstance(r, np.ndarray) for r in rows):
         return kind_of(rows).stack(rows, size, "")
-    made: list[NDArray[Any]] = []
+    made: list[Array] = []
     for start in range(0, len(rows), size):
         batch = _padded_rows([np.asarray(r) for r in rows[start : start + size]], target, filler)
         if isinstance(batch, str):
@@ -225,7 +225,7 @@ def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler:
     return column_of(batches)
 
 
-def _padded_rows(rows: list[NDArray[Any]], target: Shape, filler: Any) -> NDArray[Any] | str:
+def _padded_rows(rows: list[Array], target: Shape, filler: Any) -> Array | str:
     first = rows[0]
     for row in rows:
         if row.ndim != first.ndim:
@@ -247,7 +247,7 @@ def _padded_rows(rows: list[NDArray[Any]], target: Shape, filler: Any) -> NDArra
     return out
 
 
-def _default(dtype: np.dtype[Any], example: Any) -> Any:
+def _default(dtype: DType, example: Any) -> Any:
     """Return what a batch is filled up with; `example` is one of its values, if it has any."""
     if dtype.kind == "O":
         return b"" if isinstance(example, bytes) or (example is None and is_of_bytes(dtype)) else ""

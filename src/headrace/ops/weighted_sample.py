@@ -15,6 +15,7 @@ from headrace import _native
 from headrace.columns import Indices
 from headrace.columns.block import FOLD, Block
 from headrace.core import keys
+from headrace.core.types import Array
 from headrace.errors import NotIndexableError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -38,7 +39,7 @@ BITS = 53
 
 def weighted_sample(
     self: Dataset,
-    weights: Sequence[float] | NDArray[Any] | str | Callable[..., Any],
+    weights: Sequence[float] | Array | str | Callable[..., Any],
     num_samples: int | None = None,
     *,
     replacement: bool = True,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import DType
 from headrace.errors import SpecError
 from headrace.plan.dtypes import as_sizes, numpy_dtype
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
@@ -39,7 +40,7 @@ class TensorSpec:
     ) -> None:
         sizes = as_sizes(shape)
         self.shape: Shape = None if sizes is None else tuple(None if n is None else _size(n) for n in sizes)
-        self.dtype: np.dtype[Any] | None = None if dtype is None else _plain(numpy_dtype(dtype))
+        self.dtype: DType | None = None if dtype is None else _plain(numpy_dtype(dtype))
         self.name: str | None = name
 
     @property
@@ -95,7 +96,7 @@ class DatasetSpec:
     """
 
     __slots__ = ("_elements", "shape")
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(object)
+    dtype: ClassVar[DType] = np.dtype(object)
 
     def __init__(self, element_spec: Any, dataset_shape: Iterable[int | None] | None = ()) -> None:
         if not isinstance(element_spec, Spec):
@@ -186,12 +187,12 @@ def _common(one: Shape, other: Shape) -> Shape:
 
 
 @lru_cache(256)
-def same_dtype(one: np.dtype[Any] | None, other: np.dtype[Any] | None) -> bool:
+def same_dtype(one: DType | None, other: DType | None) -> bool:
     """Return whether both dtypes are equal, or both unknown. NumPy alone takes None for float64."""
     return (one is None) == (other is None) and one == other
 
 
-def dtype_name(dtype: np.dtype[Any] | None) -> str:
+def dtype_name(dtype: DType | None) -> str:
     """Return the dtype as users write it. Cached, because NumPy takes microseconds and a table has many."""
     if dtype is None:
         return "?"
@@ -204,7 +205,7 @@ def _size(n: int) -> int:
     return int(n)
 
 
-def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _plain(dtype: DType) -> DType:
     """Strings of any width are one dtype: their width is not part of the spec."""
     return np.dtype(dtype.type) if dtype.kind in "US" else dtype
 

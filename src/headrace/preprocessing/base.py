@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import RaggedText, Stacked, text_column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -39,7 +40,7 @@ class PreprocessingLayer(ABC):
         return preprocess(given, self)
 
     @abstractmethod
-    def results(self, raws: list[Raw]) -> NDArray[Any]:
+    def results(self, raws: list[Raw]) -> Array:
         """Return a number for each value, or of several inputs for all that stand at one place."""
 
     def to_output(self, made: Any, axes: int) -> Any:
@@ -163,7 +164,7 @@ def encode(ids: Any, axes: int, mode: str, depth: int, weights: Any = None) -> A
 
 
 def _count_ids(
-    ids: NDArray[Any], offsets: NDArray[np.int64], mode: str, depth: int, weights: Any = None
+    ids: Array, offsets: NDArray[np.int64], mode: str, depth: int, weights: Any = None
 ) -> NDArray[np.float32]:
     out = np.zeros((len(offsets) - 1, depth), np.float32)
     by = np.empty(0, np.float32) if weights is None else np.ascontiguousarray(weights, np.float32).reshape(-1)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns import Varied
 from headrace.columns.block import Block
+from headrace.core.types import Array
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Quantiles
@@ -99,7 +99,7 @@ class ComponentLayers(ABC):
 
     @classmethod
     @abstractmethod
-    def _take(cls, learner: Any, column: Any, values: NDArray[Any]) -> None: ...
+    def _take(cls, learner: Any, column: Any, values: Array) -> None: ...
 
     @classmethod
     @abstractmethod
@@ -116,7 +116,7 @@ def _check_classes(cls: type, structure: Structure) -> None:
         _check_classes(cls, child)
 
 
-def _numbers(cls: type, name: str, column: Any) -> NDArray[Any]:
+def _numbers(cls: type, name: str, column: Any) -> Array:
     values = column.packed() if isinstance(column, Varied) else flat(column)
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
         raise TypeError(f"{cls.__name__}: component {name!r} does not hold numbers, or arrays of different dtypes")
@@ -162,7 +162,7 @@ class Normalizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: RowMoments, column: Any, values: NDArray[Any]) -> None:
+    def _take(cls, learner: RowMoments, column: Any, values: Array) -> None:
         learner.take(column, values)
 
 
@@ -208,5 +208,5 @@ class Discretizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: Quantiles, column: Any, values: NDArray[Any]) -> None:  # noqa: ARG003
+    def _take(cls, learner: Quantiles, column: Any, values: Array) -> None:  # noqa: ARG003
         learner.take(values)

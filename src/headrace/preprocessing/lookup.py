@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
@@ -125,7 +126,7 @@ class Lookup(PreprocessingLayer):
             raise ValueError(f"{type(self).__name__} has no vocabulary: give one, or take one from data by adapt(data)")
         return tuple(self.vocabulary)
 
-    def results(self, raws: list[Raw]) -> NDArray[Any]:
+    def results(self, raws: list[Raw]) -> Array:
         """Return the id of each value, or the value of each id."""
         self._tokens()
         assert self.table is not None
@@ -158,7 +159,7 @@ class Lookup(PreprocessingLayer):
             return np.asarray(np.diff(raw.text[1]) == 0)
         return VocabularyTable((token,)).places(raw) >= 0
 
-    def _inverted(self, raw: Raw) -> NDArray[Any]:
+    def _inverted(self, raw: Raw) -> Array:
         if raw.numbers is None:
             raise TypeError(f"{type(self).__name__}: invert takes ids, not text")
         tokens = [*self.get_vocabulary(), self.oov_token]

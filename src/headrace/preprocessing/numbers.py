@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.learners import Quantiles
 from headrace.feature_column.raw import Raw
 from headrace.plan.spec import TensorSpec
@@ -176,7 +177,7 @@ class _WeightedCounts(PreprocessingLayer):
         """That of the layer."""
         return self.layer.dtype
 
-    def results(self, raws: list[Raw]) -> NDArray[Any]:
+    def results(self, raws: list[Raw]) -> Array:
         made = np.empty(raws[0].size, WEIGHTED)
         made["id"], made["weight"] = self.layer.results(raws[:1]), _numbers(self.layer, raws[1])
         return made
@@ -189,18 +190,18 @@ class _WeightedCounts(PreprocessingLayer):
         return self.layer.spec(shape)
 
 
-def _both(made: Ragged) -> tuple[Ragged, NDArray[Any]]:
+def _both(made: Ragged) -> tuple[Ragged, Array]:
     return Ragged(made.values["id"], made.offsets), made.values["weight"]
 
 
-def numbers_in(layer: PreprocessingLayer, values: Any) -> NDArray[Any]:
+def numbers_in(layer: PreprocessingLayer, values: Any) -> Array:
     """Return an array of numbers."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
         raise TypeError(f"{type(layer).__name__} takes numbers, not text")
     return values
 
 
-def _numbers(layer: PreprocessingLayer, raw: Raw) -> NDArray[Any]:
+def _numbers(layer: PreprocessingLayer, raw: Raw) -> Array:
     if raw.numbers is None:
         raise TypeError(f"{type(layer).__name__} takes numbers, not text")
     return raw.numbers

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Varied
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.learners import Arrays, Learner, Moments
 
 
@@ -24,7 +25,7 @@ class RowMoments(Learner):
         self._width = known  # of all rows so far; -1 once they differ
         self._all, self._places = Moments(), Moments()
 
-    def take(self, column: Any, values: NDArray[Any]) -> None:
+    def take(self, column: Any, values: Array) -> None:
         """Add the rows of a column, and their concatenated values."""
         if self._known is None:
             self._all.take(values)

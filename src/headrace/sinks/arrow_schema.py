@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headrace.columns.block import Block
+from headrace.core.types import DType
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
@@ -44,7 +43,7 @@ def _kind_of(name: str, leaf: Any) -> pa.DataType | None:
     return kind
 
 
-def value_kind(name: str, dtype: np.dtype[Any]) -> pa.DataType:
+def value_kind(name: str, dtype: DType) -> pa.DataType:
     """Return the type of single values. Raise TypeError if Arrow has no such type."""
     import pyarrow as pa
 

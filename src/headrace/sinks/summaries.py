@@ -12,6 +12,7 @@ from headrace.columns import Column, RaggedText, Stacked, Varied, in_own_kinds, 
 from headrace.columns.arrow_text import parts
 from headrace.columns.text import holds_text
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.learners import MAX_EXACT_VALUES, Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw
 from headrace.preprocessing.adapt import flat
@@ -83,7 +84,7 @@ class Summary(Learner):
     def _be(self, kind: str) -> None:
         self.kind = kind if self.kind in ("", kind) else "other"
 
-    def _take_numbers(self, values: NDArray[Any]) -> None:
+    def _take_numbers(self, values: Array) -> None:
         self.count += len(values)
         there = values[~np.isnan(values)] if values.dtype.kind == "f" else values
         self.missing += len(values) - len(there)
@@ -241,7 +242,7 @@ def _as_text(values: list[Any]) -> Any:
         return None
 
 
-def _numbers_of(column: Column) -> NDArray[Any] | None:
+def _numbers_of(column: Column) -> Array | None:
     """Return the numbers of a column, None if it holds anything else."""
     values = column.packed() if isinstance(column, Varied) else flat(column)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None

@@ -44,7 +44,7 @@ def find_files(
     *,
     labels: bool,
     class_names: Sequence[str] | None,
-    storage_options: Mapping[str, Any] | None,
+    storage_options: Mapping[str, object] | None,
 ) -> FolderFiles:
     """Return the files below a folder that end so; with `labels`, those in its sub-folders, which are the classes."""
     folder = as_path(path).rstrip("/") or "/"
@@ -77,7 +77,7 @@ def _checked(found: FolderFiles, folder: str, endings: tuple[str, ...]) -> Folde
     return found
 
 
-def _files_below(folder: str, storage_options: Mapping[str, Any] | None) -> list[str]:
+def _files_below(folder: str, storage_options: Mapping[str, object] | None) -> list[str]:
     """Return the names of all files, from the folder on."""
     local = local_path(folder)
     if local is None:

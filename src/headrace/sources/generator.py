@@ -12,6 +12,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
 from headrace.columns.row_builder import ExactRows, ExactValues
+from headrace.core.types import Array, DType
 from headrace.errors import SpecError, warn_once
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -280,7 +281,7 @@ def scalars(values: list[Any], spec: Spec) -> Block | None:
         return None
 
 
-def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def cast(array: Array, dtype: DType) -> Array:
     """Cast to `dtype` without loss: wider or narrower floats, integers that fit, never a float as an integer."""
     if array.dtype == dtype or not array.size:
         return array.astype(dtype, copy=False)

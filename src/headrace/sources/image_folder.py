@@ -28,7 +28,7 @@ def from_image_folder(
     fast: bool = False,
     max_pixels: int | None = MAX_PIXELS,
     num_parallel_calls: int | None = AUTOTUNE,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Any:
     """Read images and labels from a folder with one sub-folder for each class.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path
 from headrace.image.decode import decode_image
@@ -252,7 +253,7 @@ class _Labels:
         self.mode = None if labels is None else mode
         self.class_names = class_names
 
-    def encoded(self, numbers: NDArray[np.int32], classes: int) -> NDArray[Any]:
+    def encoded(self, numbers: NDArray[np.int32], classes: int) -> Array:
         if self.mode == "binary":
             if classes != 2:
                 raise ValueError(f'label_mode="binary" needs two classes, and there are {classes}')
@@ -298,7 +299,7 @@ class _Order:
 class _Files:
     """Files with their labels, in Keras's order."""
 
-    def __init__(self, names: list[str], labels: NDArray[Any] | None, classes: Sequence[str], order: _Order) -> None:
+    def __init__(self, names: list[str], labels: Array | None, classes: Sequence[str], order: _Order) -> None:
         self.names, self.labels, self.classes, self.order = names, labels, classes, order
 
 

@@ -56,7 +56,7 @@ def from_text_folder(
     encoding: str | None = "utf-8",
     endings: Sequence[str] = (".txt",),
     num_parallel_calls: int | None = AUTOTUNE,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Any:
     """Read texts and labels from a folder with one sub-folder for each class.

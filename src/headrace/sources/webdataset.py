@@ -100,7 +100,7 @@ def WebDataset(  # noqa: N802 - as others name it
     on_error: Any = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Samples of WebDataset's tar files as dicts: `__key__`, and what each file of the sample holds, by its ending.
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from headrace.core.types import Array
 from headrace.plan.spec import TensorSpec
 from headrace.text.tokenizers import Tokenizer
 
@@ -40,7 +41,7 @@ class Chat:
         """What `map(chat, output_signature=chat.output_signature)` promises, so that `pack` knows the dtypes."""
         return {"tokens": TensorSpec((None,), np.int32), "loss_mask": TensorSpec((None,), np.bool_)}
 
-    def __call__(self, element: Any) -> dict[str, np.ndarray[Any, Any]]:
+    def __call__(self, element: Any) -> dict[str, Array]:
         """The tokens of a conversation, and of each whether it is learnt."""
         pieces = self.pieces(element)
         values, cuts = self.tokenizer.encode_rows([text for text, _ in pieces])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headrace.columns import Column, text_column, values
 from headrace.columns.arrow_text import binary, parts
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.raw import plain_column
 from headrace.plan.spec import TensorSpec
 from headrace.text.layout import Offsets, texts_of
@@ -104,7 +105,7 @@ def text_operation(describe: F) -> F:
     return traced_operation(spec=spec, block=block)(function)  # type: ignore[return-value]
 
 
-def in_kind(made: Sequence[NDArray[Any]], text: pa.Array) -> pa.Array:
+def in_kind(made: Sequence[Array], text: pa.Array) -> pa.Array:
     """Return bytes and offsets as text of the same kind."""
     return binary(made[0], made[1], text.type)
 

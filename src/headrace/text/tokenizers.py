@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.core.paths import local_only
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.execute.budget import cpus
 from headrace.text.operation import Work, as_strings, text_operation
 
@@ -60,7 +61,7 @@ class Tokenizer:
         """Return the ids of a text; of an array of texts, an hr.Ragged."""
         return tokenize(input, self)
 
-    def encode_rows(self, rows: list[str]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def encode_rows(self, rows: list[str]) -> tuple[Array, Array]:
         """Return the ids of all texts, and the offsets of each."""
         found = _methods(self.tokenizer, special=self.add_special_tokens)[0](rows)
         lengths = [len(ids) for ids in found]

@@ -168,7 +168,7 @@ def in_batches(ds: Dataset, size: int) -> Any:
     return ds.padded_batch(size, padding_values=spec.structure.pack(empty) if spec.structure else None)
 
 
-def data_directory(data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> Folder:
+def data_directory(data_dir: Any = None, storage_options: Mapping[str, object] | None = None) -> Folder:
     """Return the directory of datasets: as given, from TFDS_DATA_DIR, or `~/tensorflow_datasets`."""
     return Folder(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets", storage_options)
 
@@ -179,7 +179,7 @@ def builder(
     data_dir: Any = None,
     config: str | None = None,
     version: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> ReadOnlyBuilder:
     """Open a prepared dataset by its name, such as `mnist`, `glue/cola` or `mnist:3.*.*`.
 
@@ -248,7 +248,7 @@ def _is_version(name: str) -> bool:
     return True
 
 
-def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, Any] | None = None) -> ReadOnlyBuilder:
+def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, object] | None = None) -> ReadOnlyBuilder:
     """Open the dataset of one directory, which contains its `dataset_info.json`.
 
     Args:
@@ -281,7 +281,7 @@ def data_source(name: str, *, split: Any = None, data_dir: Any = None, decoders:
     return builder(name, data_dir=data_dir).as_data_source(split, decoders=decoders)
 
 
-def list_builders(*, data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+def list_builders(*, data_dir: Any = None, storage_options: Mapping[str, object] | None = None) -> list[str]:
     """Return the names of the datasets in a data directory.
 
     Args:
@@ -334,7 +334,7 @@ def load_prepared(
     with_info: bool = False,
     order: str = "tfds",
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     read_config: ReadConfig | None = None,
     try_gcs: bool = False,
     download: bool = True,

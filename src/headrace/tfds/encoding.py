@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from headrace.columns.arrow_text import pick_text
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, DType
 from headrace.errors import what_there_is
 from headrace.execute.budget import cpus
 from headrace.io.examples import encode_examples
@@ -31,8 +32,6 @@ from headrace.tfds.feature import (
     TranslationVariableLanguages,
 )
 from headrace.tfds.images import encode_picture, encode_pictures
-
-Array = NDArray[Any]
 
 MIN_BYTES_FOR_THREADS = 64 << 10  # smaller pictures cost more in waiting for the GIL than threads save
 
@@ -266,7 +265,7 @@ def _scalars(values: list[Any], feature: Tensor, path: str) -> Array:
         return np.array([_array(v, feature, path, row)[()] for row, v in enumerate(values)], feature.dtype)
 
 
-def _fits(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+def _fits(given: DType, wanted: DType) -> bool:
     order = "biuf"
     return order.index(given.kind) <= (3 if wanted.kind == "f" or wanted.name == "bfloat16" else order.index("u")) and (
         wanted.kind != "b" or given.kind == "b"

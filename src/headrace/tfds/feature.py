@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.errors import StorageError, what_there_is
 from headrace.tfds.files import Folder, damage_named
 
@@ -140,7 +141,7 @@ class Tensor(FeatureConnector):
         doc: str = "",
     ) -> None:
         self.shape: Shape = tuple(shape)
-        self.dtype: np.dtype[Any] = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
         self.encoding: str = str(getattr(encoding, "value", encoding) or "none").lower()
         self.optional = optional
         self.minimum: float | None = minimum
@@ -264,7 +265,7 @@ class Image(FeatureConnector):
         doc: str = "",
     ) -> None:
         self.shape: Shape = tuple(shape or (None, None, 3))
-        self.dtype: np.dtype[Any] = as_dtype(dtype or np.uint8)
+        self.dtype: DType = as_dtype(dtype or np.uint8)
         self.encoding_format: str | None = encoding_format or None
         self.use_colormap = use_colormap
         self.description = doc
@@ -423,7 +424,7 @@ class TranslationVariableLanguages(SequenceFeature):
         self.languages: list[str] | None = sorted(languages) if languages else None
 
 
-def as_dtype(dtype: Any) -> np.dtype[Any]:
+def as_dtype(dtype: Any) -> DType:
     """Return a dtype by any of its names; that of text is bytes."""
     dtype = getattr(dtype, "as_numpy_dtype", dtype)
     if dtype in ("string", "object", "str", "bytes") or dtype in (str, bytes, object):
@@ -431,13 +432,13 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     if dtype == "bfloat16":
         import ml_dtypes
 
-        made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        made: DType = np.dtype(ml_dtypes.bfloat16)
         return made
     found = np.dtype(dtype)
     return TEXT if found.kind in "SUO" else found
 
 
-def dtype_text(dtype: np.dtype[Any]) -> str:
+def dtype_text(dtype: DType) -> str:
     """Return the dtype as TFDS writes it."""
     return "string" if dtype.kind == "S" else dtype.name
 

@@ -37,7 +37,7 @@ MAX_REASON = 300
 class Folder:
     """A folder by path or URL."""
 
-    def __init__(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, path: Any, storage_options: Mapping[str, object] | None = None) -> None:
         refuse_shortened_url(path, "the folder")
         written = as_path(path).rstrip("/")
         here = local_path(written)

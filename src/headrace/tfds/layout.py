@@ -21,6 +21,7 @@ from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, DType
 from headrace.errors import ParseError
 from headrace.formats.shared.unpack import DamagedError, unpack_bytes
 from headrace.image.codecs import MAX_PIXELS
@@ -80,7 +81,7 @@ class Values(FeatureLayout):
     """Numbers or bytes as the Example holds them, in one list a record; of nested sequences, with their lengths."""
 
     shape: Shape
-    dtype: np.dtype[Any]
+    dtype: DType
     default: Any = None
 
     @property
@@ -122,7 +123,7 @@ class Values(FeatureLayout):
             return made if self.full[0] is None else self._inner(made)
         return self._cast(column) if isinstance(column, np.ndarray) else column
 
-    def _cast(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _cast(self, values: Array) -> Array:
         """Return the dtype that was requested."""
         if self.dtype.kind == "S" or values.dtype == self.dtype:
             return values
@@ -253,13 +254,13 @@ def _around(raw: Ragged, make: Any) -> Ragged:
     return Ragged._of(_around(values, make) if isinstance(values, Ragged) else make(values), raw.offsets)
 
 
-def _one_column(rows: list[NDArray[Any]], shape: Shape, dtype: np.dtype[Any]) -> Column:
+def _one_column(rows: list[Array], shape: Shape, dtype: DType) -> Column:
     if None not in shape:
         return np.stack(rows) if rows else np.empty((0, *shape), dtype)
     return Varied.from_rows(rows) if rows else []
 
 
-def _array(data: bytes, feature: Tensor, shape: Any) -> NDArray[Any]:
+def _array(data: bytes, feature: Tensor, shape: Any) -> Array:
     if feature.encoding == "zlib":
         known = None if any(n is None or int(n) < 0 for n in shape) else math.prod(map(int, shape))
         most = MAX_RECORD_BYTES if known is None else known * feature.dtype.itemsize
@@ -271,7 +272,7 @@ def _array(data: bytes, feature: Tensor, shape: Any) -> NDArray[Any]:
     return flat.reshape([-1 if n is None else int(n) for n in shape])
 
 
-def _samples(data: bytes, feature: Audio) -> NDArray[Any]:
+def _samples(data: bytes, feature: Audio) -> Array:
     """Return the samples of a WAV file."""
     import io
     import wave

@@ -85,7 +85,7 @@ def read_part(
     seed: int | None = None,
     order: str = "tfds",
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Return the elements of a part of a dataset."""
     if order not in ORDERS:
@@ -104,7 +104,7 @@ def read_part(
     return decode_rows(ds, info.features, decoders, keys, max_pixels)
 
 
-def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str, Any] | None) -> None:
+def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str, object] | None) -> None:
     """Refuse to begin where a file is missing; in a store that cannot be listed that shows when it is read."""
     folder = Folder(info.data_dir, storage_options)
     there = folder.names()

@@ -41,7 +41,7 @@ RECORDS = Spec.of_signature(TensorSpec((), bytes))
 
 
 def shard_records(
-    paths: Sequence[str], lengths: Sequence[int], file_format: str, storage_options: Mapping[str, Any] | None
+    paths: Sequence[str], lengths: Sequence[int], file_format: str, storage_options: Mapping[str, object] | None
 ) -> Dataset:
     """Return the records of these files one after another, found by number."""
     if file_format == "tfrecord":
@@ -56,7 +56,7 @@ def shard_records(
     return _parquet(paths, lengths, storage_options)
 
 
-def _parquet(paths: Sequence[str], lengths: Sequence[int], storage_options: Mapping[str, Any] | None) -> Dataset:
+def _parquet(paths: Sequence[str], lengths: Sequence[int], storage_options: Mapping[str, object] | None) -> Dataset:
     ds = ParquetDataset(list(paths), storage_options=storage_options)
     node: Any = ds._node
     counts = [each.count for each in node.counts.all] if paths else []

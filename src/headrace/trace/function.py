@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.columns import Column, in_own_kinds
 from headrace.columns.block import Block, element, leaf
+from headrace.core.types import Array
 from headrace.plan.bound import by_reference, resolved
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import function_name
@@ -280,7 +281,7 @@ def _arguments(block: Block, graph: Graph) -> list[Column]:
     return [each if i in graph.in_place else in_own_kinds(each) for i, each in enumerate(columns)]
 
 
-def _rows_of(block: Block, some: np.ndarray[Any, Any]) -> Block:
+def _rows_of(block: Block, some: Array) -> Block:
     """Return rows to be looked at, by their numbers; those that follow one another are not copied."""
     start, stop = int(some[0]), int(some[-1]) + 1
     return block.slice(start, stop) if stop - start == len(some) else block.take(some)
@@ -324,5 +325,5 @@ def _same_leaf(a: Any, b: Any) -> bool:
     return np.array_equal(_bits(a), _bits(b))
 
 
-def _bits(value: Any) -> np.ndarray[Any, Any]:
+def _bits(value: Any) -> Array:
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.trace.errors import OPAQUE
 from headrace.trace.operation import OF_NUMPY
 from headrace.trace.recorder import Recorder
@@ -100,7 +101,7 @@ class _ScalarKind(type):
     """A stand-in for a NumPy scalar type: it converts symbols, and otherwise behaves like the type."""
 
     real: type
-    dtype: np.dtype[Any]
+    dtype: DType
     recorder: Recorder
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:

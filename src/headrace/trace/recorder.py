@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Array
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
 from headrace.trace.decisions import MAX_DECISIONS_PER_PATH, Decisions
@@ -63,7 +64,7 @@ class Recorder:
     ) -> None:
         self.template: Values = []
         self.steps: list[Step] = []
-        self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
+        self.captured: list[tuple[Value, Array]] = []
         self.inputs: int = 0
         self.failed: str | None = None
         self.loose: bool = False
@@ -105,7 +106,7 @@ class Recorder:
         self.inputs += 1
         return self.wrap(value)
 
-    def capture(self, array: np.ndarray[Any, Any]) -> Any:
+    def capture(self, array: Array) -> Any:
         """Return an array from around the function: an input of the graph, read again for each block."""
         for value, known in self.captured:
             if known is array:
@@ -336,7 +337,7 @@ class Recorder:
         return made._value  # type: ignore[no-any-return]
 
 
-def _same_layout(array: np.ndarray[Any, Any]) -> Callable[[], bool]:
+def _same_layout(array: Array) -> Callable[[], bool]:
     layout = (array.shape, array.dtype, array.strides)
     return lambda: (array.shape, array.dtype, array.strides) == layout
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array, DType
 from headrace.plan.spec import TensorSpec
 
 KINDS = "biufcmM"
@@ -43,7 +44,7 @@ class Deferred(ABC):
         """Return the column rounded to integers, half to even, if that can be deferred."""
         return None
 
-    def cast(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:  # noqa: ARG002
+    def cast(self, dtype: DType) -> Array | None:  # noqa: ARG002
         """Return the column as `astype` has it, if that is less work than to make it first."""
         return None
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array, DType
+
 Size = int | tuple[int, ...] | None
-Array = NDArray[Any]
 
 
 def as_block_argument(value: Any) -> Any:
@@ -61,7 +62,7 @@ def _align_axes(array: Array, axes: int) -> Array:
 
 
 def intervals(
-    low: Any, high: Any, endpoint: bool, kind: np.dtype[Any], size: Size, rows: int
+    low: Any, high: Any, endpoint: bool, kind: DType, size: Size, rows: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], tuple[int, ...]]:
     """Return the start and size of intervals, modulo 2**64: one for all draws, or one each; and the shape of a row."""
     least, most = _range(kind)
@@ -96,7 +97,7 @@ def _integers(value: Any) -> Any:
     return array.astype(np.int64 if array.dtype.kind == "i" else np.uint64, copy=False)  # an end less 1 must not wrap
 
 
-def _range(kind: np.dtype[Any]) -> tuple[int, int]:
+def _range(kind: DType) -> tuple[int, int]:
     if kind == np.bool_:
         return 0, 1
     if kind.kind not in "iu":

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.random.arguments import Array, floats
+from headrace.core.random.arguments import floats
+from headrace.core.types import Array
 
 
 def laid_out(operation: str, x: Any, axis: int) -> tuple[Array, int]:

@@ -18,7 +18,6 @@ from numpy.typing import DTypeLike, NDArray
 from headrace import _native
 from headrace.core.keys import Seed, mix_key
 from headrace.core.random.arguments import (
-    Array,
     Size,
     as_block_argument,
     every,
@@ -28,6 +27,7 @@ from headrace.core.random.arguments import (
     size_shape,
 )
 from headrace.core.random.choosing import choose_weighted, laid_out, pick_parts, probabilities
+from headrace.core.types import Array
 
 _ROWS = 0x726F7773
 """Keeps the draws of rows apart from those of a shuffle with the same seed."""

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from headrace.columns.block import Block
 from headrace.columns.dense import copy_with_help, room_for
 from headrace.core.extended import is_extended
+from headrace.core.types import Array
 from headrace.plan.bound import Portable, original_of
 from headrace.plan.structure import Structure
 
@@ -53,7 +54,7 @@ class Shared:
             self._map = mmap.mmap(self.fd, os.fstat(self.fd).st_size)
         return self._map
 
-    def write(self, arrays: list[NDArray[Any]]) -> list[int]:
+    def write(self, arrays: list[Array]) -> list[int]:
         """Write arrays and return the offset of each."""
         placed, end = [], 0
         for array in arrays:
@@ -66,14 +67,14 @@ class Shared:
                     copy_with_help(array, np.ndarray(array.shape, array.dtype, memory, start))
         return placed
 
-    def read(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+    def read(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> Array:
         """Return a private copy of an array."""
         out = room_for(shape, dtype)
         if out.nbytes:
             copy_with_help(self.lend(start, out.dtype, shape), out)
         return out
 
-    def lend(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+    def lend(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> Array:
         """Return an array in place, without a copy."""
         kind = np.dtype(dtype)
         size = kind.itemsize * prod(shape)
@@ -91,7 +92,7 @@ class PackedValues(NamedTuple):
     plan: list[Any]
     others: int
     data: bytes
-    arrays: list[NDArray[Any]]
+    arrays: list[Array]
     sizes: list[int]
 
     def write(self, memory: Shared) -> bytes:
@@ -122,7 +123,7 @@ def take_apart(parts: list[Any]) -> PackedValues:
 
     Blocks are split first: pickling them whole takes many times as long as copying a small one.
     """
-    arrays: list[NDArray[Any]] = []
+    arrays: list[Array] = []
     rest: list[Any] = []
     plan: list[Any] = []
 
@@ -195,10 +196,10 @@ def _read(structure: bytes) -> Structure:
     return made
 
 
-def _pickle_apart(value: Any, arrays: list[NDArray[Any]]) -> tuple[bytes, list[NDArray[Any]]]:
+def _pickle_apart(value: Any, arrays: list[Array]) -> tuple[bytes, list[Array]]:
     """Return the pickled value without its arrays, which are appended to `arrays`, and its out-of-band buffers."""
     file = io.BytesIO()
-    buffers: list[NDArray[Any]] = []
+    buffers: list[Array] = []
     packer = _Packer(file, protocol=5, buffer_callback=lambda b: buffers.append(np.frombuffer(b.raw(), np.uint8)))
     packer.arrays = arrays
     packer.dump(value)
@@ -219,7 +220,7 @@ class Packer(cloudpickle.Pickler):  # type: ignore[misc]
 class _Packer(Packer):
     """Leave arrays out, at any depth."""
 
-    arrays: list[NDArray[Any]]
+    arrays: list[Array]
 
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) is not np.ndarray or obj.dtype.hasobject:
@@ -229,7 +230,7 @@ class _Packer(Packer):
 
 
 class _Unpacker(pickle.Unpickler):
-    array: Callable[..., NDArray[Any]]
+    array: Callable[..., Array]
 
     def persistent_load(self, pid: Any) -> Any:
         return self.array(*pid)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.plan.dtypes import numpy_dtype
 
 KINDS: Final = {"int32": 0, "int64": 1, "float32": 2, "float64": 3, "str": 4, "bytes": 4}
@@ -63,7 +64,7 @@ def _of_value(value: Any) -> CsvColumn:
     raise ValueError(f"a column of CSV cannot hold {value!r}")
 
 
-def _kind(dtype: np.dtype[Any]) -> str:
+def _kind(dtype: DType) -> str:
     name = {"U": "str", "S": "bytes", "O": "bytes"}.get(dtype.kind, dtype.name)
     if name not in KINDS:
         raise ValueError(f"a column of CSV is one of {', '.join(KINDS)}, not {dtype}")

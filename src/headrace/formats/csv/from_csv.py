@@ -38,7 +38,7 @@ def from_csv(
     compression_type: str | None = None,
     on_error: Any = "raise",
     missing: Missing = "raise",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the rows of CSV files as dicts; with `label_name`, as pairs (features, label).

@@ -42,7 +42,7 @@ def make_csv_dataset(
     ignore_errors: bool = False,
     encoding: str = "utf-8",
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Read CSV files in batches of dicts, by default shuffled and repeated forever, like tf.data's function.
 

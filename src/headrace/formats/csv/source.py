@@ -33,7 +33,7 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
     missing: Missing = "raise",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the rows of CSV files as tuples, one component per column.

@@ -28,7 +28,7 @@ def FixedLengthRecordDataset(  # noqa: N802 - as tf.data names it
     on_error: Any = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset[bytes]:
     """Return the records of files in which each has `record_bytes` bytes, between a header and a footer.
 

@@ -40,7 +40,7 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
     missing: Missing = "raise",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read files with one JSON object per line, as dicts.

@@ -35,7 +35,7 @@ def list_files(
     name: str | None = None,
     *,
     format: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Return the names of the files that match a pattern, shuffled in each epoch by default.
 
@@ -87,7 +87,7 @@ def _format_name(name: str, via: Transport) -> str | None:
 
 def matching(
     file_pattern: Any,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     *,
     all_there: bool = True,
     keep_missing: bool = False,

@@ -35,7 +35,7 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     on_error: Any = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the Parquet files that match one or more patterns, as dicts.
@@ -106,7 +106,7 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     on_error: Any = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Return the rows of files and streams in Arrow's IPC format (Feather) as dicts; arguments are `ParquetDataset`'s.

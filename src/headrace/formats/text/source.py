@@ -26,7 +26,7 @@ def TextLineDataset(  # noqa: N802 - as tf.data names it
     on_error: Any = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Read the lines of files as `str`, or as `bytes` with `encoding=None`.
 

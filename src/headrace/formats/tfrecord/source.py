@@ -28,7 +28,7 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
     on_error: Any = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset[bytes]:
     """Read the records of TFRecord files as `bytes`; every checksum is verified.
 

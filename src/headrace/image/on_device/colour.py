@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.device.arithmetic import cast, torch_dtype
 from headrace.device.columns import numpy_dtype_of
 from headrace.device.pixels import Pixels
@@ -22,7 +23,7 @@ UINT8 = np.dtype(np.uint8)
 FLOAT = np.dtype(np.float32)
 
 
-def converted(machine: Machine, x: Any, dtype: np.dtype[Any], *, saturate: bool = False) -> Any:
+def converted(machine: Machine, x: Any, dtype: DType, *, saturate: bool = False) -> Any:
     """Return pixels in another dtype, by the rules of `convert_image_dtype`."""
     torch, have = machine.torch, numpy_dtype_of(x)
     if have == dtype:
@@ -45,11 +46,11 @@ def converted(machine: Machine, x: Any, dtype: np.dtype[Any], *, saturate: bool 
     return torch.nan_to_num(scaled.clamp(float(limits.min), float(high))).to(torch_dtype(machine, dtype))
 
 
-def _number(machine: Machine, value: float, dtype: np.dtype[Any]) -> Any:
+def _number(machine: Machine, value: float, dtype: DType) -> Any:
     return machine.torch.tensor(np.array(value, dtype).item(), dtype=torch_dtype(machine, dtype))
 
 
-def _between_integers(machine: Machine, x: Any, have: np.dtype[Any], wanted: np.dtype[Any], *, saturate: bool) -> Any:
+def _between_integers(machine: Machine, x: Any, have: DType, wanted: DType, *, saturate: bool) -> Any:
     torch, limits = machine.torch, np.iinfo(wanted)
     largest, other = int(np.iinfo(have).max), int(limits.max)
     wide = x.to(torch.int64)
@@ -66,7 +67,7 @@ def _unit(machine: Machine, x: Any) -> Any:
     return converted(machine, x, FLOAT)
 
 
-def _back(machine: Machine, x: Any, dtype: np.dtype[Any]) -> Any:
+def _back(machine: Machine, x: Any, dtype: DType) -> Any:
     if dtype == UINT8:
         return (x * 255.5).clamp(0, 255).nan_to_num(0).to(machine.torch.uint8)
     return converted(machine, x, dtype, saturate=True)

@@ -16,6 +16,7 @@ from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES
 from headrace.columns.lazy_block import MIN_REFERENCED_ROW_BYTES_ALONE, look_at
 from headrace.columns.row_builder import ExactRows, ExactValues
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Form
 from headrace.execute.inputs import Input
@@ -182,7 +183,7 @@ class MappingCalls(ParallelCalls):
         return self.input.cardinality
 
 
-def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[Any, Any] | None:
+def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> Array | None:
     """Return the results of a function as one column of numbers of these kinds; None for any other results."""
     if found is None or found[0].structure.kind is not None:
         return None
@@ -278,7 +279,7 @@ def results(function: Function, block: Block, kinds: str) -> Iterator[CallOutcom
     return call_each_row(function.fn, block, keep=True) if column is None else zip(repeat(True), column)
 
 
-def traced_numbers(function: Function, block: Block, kinds: str) -> np.ndarray[Any, Any] | None:
+def traced_numbers(function: Function, block: Block, kinds: str) -> Array | None:
     """Return the function's results for all rows as an array of these kinds, if it is traced."""
     return single(function.columns(block, partial(call_each_row, function.fn, keep=True)), kinds)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.trace.rules.common import by_row, operand_rows, rank
 from headrace.trace.values import Call, Fresh, Kernel, Value, Values
 
 
-def exactly(source: np.dtype[Any], target: np.dtype[Any]) -> bool | None:
+def exactly(source: DType, target: DType) -> bool | None:
     """Return whether every loop converts alike: True, None if only for values in range, or False.
 
     What C leaves undefined (a NaN or too large a float as an integer) differs between vector and scalar code.
@@ -42,7 +43,7 @@ def convert_operand(call: Call, item: Value, exact: bool) -> Kernel | None:
     return None if fine is False else _in_range(call, slot, source, target)
 
 
-def _in_range(call: Call, slot: int, source: np.dtype[Any], target: np.dtype[Any]) -> Kernel:
+def _in_range(call: Call, slot: int, source: DType, target: DType) -> Kernel:
     """Return rows with a value that does not fit, or a NaN, go one by one."""
     again = by_row(call)
     if target.kind == "f":

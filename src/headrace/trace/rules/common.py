@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.trace.errors import Mismatch
 from headrace.trace.values import Call, Kernel, Value, Values, map_arguments
 
@@ -52,7 +53,7 @@ def operand_rows(item: Any) -> Callable[[Values, int], Any]:
     return spread
 
 
-def dtypes(call: Call) -> list[np.dtype[Any]]:
+def dtypes(call: Call) -> list[DType]:
     """Return the dtypes of the values that go in."""
     return [v.sample.dtype for v in call.values]
 

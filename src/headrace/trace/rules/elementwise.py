@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns.dense import choose_rows
+from headrace.core.types import DType
 from headrace.trace.rules.common import by_row, dtypes, is_known, operand, operand_rows
 from headrace.trace.values import Call, Fresh, Kernel, Value, Values, map_arguments
 
@@ -77,7 +78,7 @@ def sample_rank(sample: Any) -> int:
     return int(np.ndim(sample[0] if isinstance(sample, tuple | list) else sample))
 
 
-def _dtype(sample: Any) -> np.dtype[Any]:
+def _dtype(sample: Any) -> DType:
     return (sample[0] if isinstance(sample, tuple | list) else sample).dtype  # type: ignore[no-any-return]
 
 

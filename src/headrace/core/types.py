@@ -1,0 +1,49 @@
+"""Names for the values whose classes no annotation can name, and for types that are written often."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+StrPath: TypeAlias = str | os.PathLike[str]
+"""A path of a file or folder."""
+
+Array: TypeAlias = NDArray[Any]
+"""A NumPy array of any dtype."""
+
+DType: TypeAlias = np.dtype[Any]
+"""A NumPy dtype."""
+
+Component: TypeAlias = Any
+"""The value at one leaf of an element: an array, a number, text, bytes, a `Ragged` or any other Python object."""
+
+Nested: TypeAlias = Any
+"""Components, or one other thing for each of them, in the tuples, dicts, named tuples and dataclasses of an element."""
+
+ArrayOrTraced: TypeAlias = Any
+"""A value that can be converted to an array, or in a traced function the symbol of such a value."""
+
+UserFunction: TypeAlias = Callable[..., Any]
+"""A function of a pipeline's author: its parameters are the components of elements, its result is an element."""
+
+AnyFunction: TypeAlias = Callable[..., Any]
+"""A function that is passed on or called with arguments that its caller got: of any signature."""
+
+Argument: TypeAlias = Any
+"""An argument that is passed on to a function, whose own signature declares its type."""
+
+Arguments: TypeAlias = tuple[Any, ...]
+"""The positional arguments of a call that is passed on."""
+
+KeywordArguments: TypeAlias = dict[str, Any]
+"""The keyword arguments of a call that is passed on."""
+
+Json: TypeAlias = Any
+"""A value read from JSON: None, a bool, a number, a str, a list or a dict of these; code that reads it checks which."""
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object, as read or to be written."""
