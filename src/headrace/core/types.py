@@ -24,9 +24,6 @@ Component: TypeAlias = Any
 Nested: TypeAlias = Any
 """Components, or one other thing for each of them, in the tuples, dicts, named tuples and dataclasses of an element."""
 
-ArrayOrTraced: TypeAlias = Any
-"""A value that can be converted to an array, or in a traced function the symbol of such a value."""
-
 UserFunction: TypeAlias = Callable[..., Any]
 """A function of a pipeline's author: its parameters are the components of elements, its result is an element."""
 
@@ -47,3 +44,12 @@ Json: TypeAlias = Any
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object, as read or to be written."""
+
+TensorLike: TypeAlias = Any
+"""An argument of an operation: an array or what NumPy makes one of; in a traced function also a symbol."""
+
+Tensor: TypeAlias = Any
+"""The result of an operation: an array, a number or text; in a traced function the symbol of one."""
+
+RandomSource: TypeAlias = Any
+"""A `numpy.random.Generator`, the generator of a `random_map`, or the symbol of one in a traced function."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.columns import Column
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, DType, Tensor, TensorLike
 from headrace.image.images import Images
 from headrace.image.operation import image_operation
 from headrace.plan.dtypes import numpy_dtype
@@ -80,7 +78,7 @@ def _convert_rows(images: Images, dtype: DTypeLike, saturate: bool) -> Column:
 
 
 @image_operation(_convert_rows, lambda shape, _, dtype, **__: (shape, numpy_dtype(dtype)))
-def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False) -> Any:
+def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = False) -> Tensor:
     """Return the image in another dtype: floats go from 0 to 1, integers over the dtype's positive range.
 
     With `saturate`, values outside of it are clipped.

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column
 from headrace.columns.arrow_text import parts
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, DType, TensorLike
 from headrace.image.codecs import JPEG, MAX_PIXELS, PNG, read_headers
 from headrace.image.decode_rows import decode_images
 from headrace.image.encoded import EncodedJpegs
@@ -36,7 +36,7 @@ def _pixels_spec(channels: int, dtype: DTypeLike = np.uint8) -> TensorSpec:
     deferred=lambda contents, *how, **named: lambda rows: encoded_jpegs(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_jpeg(
-    contents: Any,
+    contents: TensorLike,
     channels: int = 0,
     ratio: int = 1,
     fancy_upscaling: bool = True,
@@ -119,7 +119,7 @@ def encoded_jpegs(
     block=lambda contents, *how, **named: lambda rows: decode_png_column(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_png(
-    contents: Any, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
+    contents: TensorLike, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
 ) -> Array:
     """Decode a PNG to height × width × channels: as many as are stored, or 1, 2, 3 or 4; in uint8 or uint16.
 
@@ -151,7 +151,7 @@ def decode_png_column(
     deferred=lambda contents, *how, **named: lambda rows: encoded_images(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_image(
-    contents: Any,
+    contents: TensorLike,
     channels: int | None = 0,
     dtype: DTypeLike = np.uint8,
     name: str | None = None,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column, values
 from headrace.columns.arrow_text import binary
-from headrace.core.types import Array
+from headrace.core.types import Array, TensorLike
 from headrace.image.codecs import image_library
 from headrace.io.binary import bytes_column
 from headrace.plan.spec import TensorSpec
@@ -27,7 +27,7 @@ MAX_BYTES_AT_ONCE = 64 << 20
 """Of pixels: larger images are left to OpenCV, and more of them are encoded in several calls."""
 
 
-def _bytes_spec(image: Any, *_: Any, **__: Any) -> TensorSpec:
+def _bytes_spec(image: TensorLike, *_: Any, **__: Any) -> TensorSpec:
     if not isinstance(image, TensorSpec) or image.rank != 3:
         raise ValueError(f"it is given {image} where an image is needed")
     return TensorSpec((), "S")
@@ -43,7 +43,7 @@ def _each_image(encode: Callable[..., bytes]) -> Callable[..., Callable[[Column]
 
 
 def _jpeg(
-    image: Any, format: str = "", quality: int = 95, progressive: bool = False, chroma_downsampling: bool = True
+    image: TensorLike, format: str = "", quality: int = 95, progressive: bool = False, chroma_downsampling: bool = True
 ) -> bytes:
     pixels = _pixels(image, "a JPEG", (1, 3), (np.uint8,))
     if format not in ("", "grayscale", "rgb"):
@@ -63,7 +63,7 @@ def _jpeg(
 
 @traced_operation(spec=_bytes_spec, block=_each_image(_jpeg))
 def encode_jpeg(
-    image: Any, format: str = "", quality: int = 95, progressive: bool = False, chroma_downsampling: bool = True
+    image: TensorLike, format: str = "", quality: int = 95, progressive: bool = False, chroma_downsampling: bool = True
 ) -> bytes:
     """Return an image of one or three channels in uint8 as the bytes of a JPEG.
 
@@ -80,7 +80,7 @@ def encode_jpeg(
     return _jpeg(image, format, quality, progressive, chroma_downsampling)
 
 
-def _png(image: Any, compression: int = -1) -> bytes:
+def _png(image: TensorLike, compression: int = -1) -> bytes:
     pixels = _pixels(image, "a PNG", (1, 2, 3, 4), (np.uint8, np.uint16))
     if not -1 <= compression <= 9:
         raise ValueError(f"compression must be between 0 and 9, or -1 for the default, not {compression}")
@@ -118,7 +118,7 @@ def _png_block(_: Any, *how: Any, **named: Any) -> Callable[[Column], Column]:
 
 
 @traced_operation(spec=_bytes_spec, block=_png_block)
-def encode_png(image: Any, compression: int = -1) -> bytes:
+def encode_png(image: TensorLike, compression: int = -1) -> bytes:
     """Return an image of one to four channels in uint8 or uint16 as the bytes of a PNG.
 
     Args:
@@ -144,7 +144,7 @@ def _grey_with_alpha(pixels: Array, compression: int) -> bytes:
     return made
 
 
-def _pixels(image: Any, wanted: str, channels: tuple[int, ...], dtypes: tuple[Any, ...]) -> Array:
+def _pixels(image: TensorLike, wanted: str, channels: tuple[int, ...], dtypes: tuple[Any, ...]) -> Array:
     pixels = np.ascontiguousarray(image)
     if pixels.ndim != 3 or pixels.shape[2] not in channels or not pixels.size:
         raise ValueError(

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from headrace import _native
 from headrace.columns import Column, Varied
 from headrace.columns.dense import pooled
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, DType, Tensor, TensorLike
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.decode_rows import decode_for_size
 from headrace.image.encoded import FLOATS, NEAREST, EncodedJpegs, ResizedJpegs
@@ -26,7 +26,7 @@ from headrace.trace.values import Deferred
 METHODS = ("nearest", "area", *KERNELS)
 
 
-def two_sizes(size: Any) -> tuple[int, int]:
+def two_sizes(size: TensorLike) -> tuple[int, int]:
     """Height and width."""
     try:
         height, width = (int(n) for n in size)
@@ -139,7 +139,7 @@ def _nearest(image: Array, height: int, width: int) -> Array:
 
 
 def _resize_rows(
-    images: Images, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    images: Images, size: TensorLike, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
 ) -> Column:
     height, width = two_sizes(size)
     wanted = resized_dtype(dtype, method, images.dtype)
@@ -161,7 +161,7 @@ def whole_windows(images: Images | EncodedJpegs) -> NDArray[np.int64]:
 
 
 def resize_later(
-    images: Deferred, windows: NDArray[np.int64] | None, size: Any, method: str, antialias: bool, dtype: Any
+    images: Deferred, windows: NDArray[np.int64] | None, size: TensorLike, method: str, antialias: bool, dtype: Any
 ) -> Column | Deferred | None:
     """Return what `resize` gives of windows of JPEGs that are still encoded; None if they are to be decoded first."""
     if not isinstance(images, EncodedJpegs) or method != "bilinear" or antialias:
@@ -172,13 +172,13 @@ def resize_later(
 
 
 def _resize_later(
-    images: Deferred, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    images: Deferred, size: TensorLike, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
 ) -> Column | Deferred | None:
     return None if preserve_aspect_ratio else resize_later(images, None, size, method, antialias, dtype)
 
 
 def _resize_shape(
-    shape: Shape, own: Any, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    shape: Shape, own: Any, size: TensorLike, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
 ) -> tuple[Shape, Any]:
     del antialias
     height, width = two_sizes(size)
@@ -191,14 +191,14 @@ def _resize_shape(
 
 @image_operation(_resize_rows, _resize_shape, deferred=_resize_later)
 def resize(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     method: str = "bilinear",
     preserve_aspect_ratio: bool = False,
     antialias: bool = False,
     *,
     dtype: DTypeLike | None = None,
-) -> Any:
+) -> Tensor:
     """Resize an image, or a batch, to (height, width), in float32; with "nearest", in its own dtype.
 
     `method` is "bilinear", "nearest", "area", "bicubic", "lanczos3", "lanczos5", "gaussian" or "mitchellcubic". With
@@ -259,8 +259,8 @@ def place_images(images: Images, corners: NDArray[np.int64], height: int, width:
     ),
 )
 def resize_with_pad(
-    image: Any, target_height: int, target_width: int, method: str = "bilinear", antialias: bool = False
-) -> Any:
+    image: TensorLike, target_height: int, target_width: int, method: str = "bilinear", antialias: bool = False
+) -> Tensor:
     """Resize an image to fit into the size, keeping its aspect ratio, and pad it with zeros.
 
     Args:
@@ -283,7 +283,12 @@ def resize_with_pad(
     block=lambda contents, *how, **named: lambda rows: decode_and_resize_column(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_and_resize(
-    contents: Any, size: Any, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
+    contents: TensorLike,
+    size: TensorLike,
+    channels: int = 3,
+    *,
+    fast: bool = False,
+    max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[np.float32]:
     """`resize(decode_image(contents, channels), size)`, at once.
 
@@ -305,7 +310,7 @@ def decode_and_resize(
 
 
 def decode_and_resize_column(
-    rows: Any, size: Any, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
+    rows: TensorLike, size: TensorLike, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
 ) -> NDArray[np.float32]:
     """Return the block form of `decode_and_resize`."""
     height, width = two_sizes(size)

@@ -9,13 +9,14 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns import arrow_text
+from headrace.core.types import TensorLike
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def bytes_column(records: Any) -> pa.LargeBinaryArray:
+def bytes_column(records: TensorLike) -> pa.LargeBinaryArray:
     """Return a column of bytes out of whatever holds some: a list, an object array, an Arrow array of bytes
     or strings.
     """

@@ -16,7 +16,7 @@ from headrace.columns.arrow_text import parts
 from headrace.columns.block import leaf
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, DType, Tensor, TensorLike
 from headrace.errors import ParseError, what_there_is
 from headrace.formats.shared.unpack import CODECS, DamagedError, unpack_bytes
 from headrace.io.binary import bytes_column, bytes_shape, one_record, record
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def _reads_all(input_bytes: Any, out_type: Any, little_endian: bool = True, fixed_length: int | None = None) -> bool:
+def _reads_all(
+    input_bytes: TensorLike, out_type: Any, little_endian: bool = True, fixed_length: int | None = None
+) -> bool:
     del input_bytes, out_type, little_endian
     return fixed_length is None or fixed_length > 0
 
 
 def _raw_spec(
-    input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
+    input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
 ) -> TensorSpec:
     del little_endian
     record(input_bytes)
@@ -48,7 +50,7 @@ def _raw_spec(
     reads_all=_reads_all,
 )
 def decode_raw(
-    input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
+    input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
 ) -> Array:
     """Read the bytes of each record as numbers, along a new last axis; `fixed_length` bytes of each, cut or filled with
     0.
@@ -129,7 +131,7 @@ def _of_length(values: NDArray[np.uint8], offsets: NDArray[np.int64], length: in
     return made.ravel()
 
 
-def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> TensorSpec:
+def _buffer_spec(buffer: TensorLike, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> TensorSpec:
     if not isinstance(buffer, TensorSpec) or buffer != TensorSpec((), "S") or count != -1 or offset < 0:
         raise ValueError(f"of {buffer}, {count} values from {offset} on")
     if (made := np.dtype(dtype)).kind not in "iufc" or not made.isnative:
@@ -137,7 +139,7 @@ def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset:
     return TensorSpec((None,), made)
 
 
-def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> Array | Ragged:
+def _buffer_column(buffer: TensorLike, dtype: DTypeLike = float, offset: int = 0) -> Array | Ragged:
     """Return the block form of `np.frombuffer`."""
     rows = decode_raw_column(bytes_column(buffer), np.uint8)
     if isinstance(rows, Ragged):
@@ -162,7 +164,9 @@ OF_NUMPY["frombuffer"] = traced_operation(
         lambda rows: decode_compressed_column(bytes_column(rows), compression_type, **how)
     ),
 )
-def decode_compressed(bytes: Any, compression_type: str = "", *, max_record_bytes: int = MAX_RECORD_BYTES) -> Any:
+def decode_compressed(
+    bytes: TensorLike, compression_type: str = "", *, max_record_bytes: int = MAX_RECORD_BYTES
+) -> Tensor:
     """Return decompressed bytes.
 
     Args:
@@ -209,7 +213,7 @@ def _unpacked(row: bytes, compression_type: str, most: int) -> bytes:
     return unpack_bytes(row, compression_type, most)
 
 
-def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
+def decode_json(records: TensorLike, fields: Mapping[str, Any] | None = None) -> Tensor:
     """JSON objects as dicts of arrays.
 
     `fields` names what is wanted: by a dtype if it must be there, by a default value if it need not.

@@ -12,6 +12,7 @@ from headrace import _native
 from headrace.columns import Stacked, Varied, in_plain_kinds
 from headrace.columns.arrow_text import binary as binary_of
 from headrace.columns.arrow_text import parts
+from headrace.columns.kind import Column
 from headrace.core.extended import is_extended
 from headrace.core.ragged import Ragged
 from headrace.core.types import Array
@@ -188,7 +189,7 @@ def _write_column(name: str, values: Array, splits: NDArray[np.int64] | None) ->
     return name.encode(), INT64 if values.dtype == np.int64 else FLOAT, values, None, splits
 
 
-def _column(name: str, column: Any) -> WrittenFeature:
+def _column(name: str, column: Column) -> WrittenFeature:
     if isinstance(column, Stacked | Varied):
         column = in_plain_kinds(column)
     if isinstance(column, Ragged):
@@ -213,7 +214,7 @@ def _column(name: str, column: Any) -> WrittenFeature:
     return name.encode(), BYTES, *parts(bytes_column(column)), None
 
 
-def _textual(column: Any) -> bool:
+def _textual(column: Column) -> bool:
     import pyarrow as pa
 
     kind = column.type

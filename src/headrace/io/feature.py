@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import box_text
 from headrace.columns.arrow_text import binary
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
 from headrace.core.types import Array
 
@@ -84,10 +85,10 @@ class Feature(ABC):
         """Return the lists it is made of."""
 
     @abstractmethod
-    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Column:
         """Return the column of a block, one row a record (or step)."""
 
-    def as_batch(self, column: Any) -> Any:
+    def as_batch(self, column: Column) -> Column:
         """Return the column as one batch."""
         return column
 

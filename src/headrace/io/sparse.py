@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
 from headrace.core.types import Array
 from headrace.errors import ParseError
@@ -110,7 +111,7 @@ class SparseFeature(Feature):
         )
         return Sparse(*columns)
 
-    def as_batch(self, column: Any) -> Sparse:
+    def as_batch(self, column: Column) -> Sparse:
         """Return one tensor, with the rows as its first axis."""
         indices, values, dense_shape = column
         rows = len(values)

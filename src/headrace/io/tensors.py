@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.columns import Column, box_text, column_of
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, DType, Tensor, TensorLike
 from headrace.errors import ParseError
 from headrace.io.binary import one_record
 from headrace.io.wire import Field, as_signed, bytes_field, fields, numbers, read_varint, varint
@@ -34,7 +34,7 @@ MAX_EXPANDED_VALUES = 1 << 28
 """The most values that a message with fewer values may expand to."""
 
 
-def serialize_tensor(tensor: Any) -> bytes:
+def serialize_tensor(tensor: TensorLike) -> bytes:
     """Return an array, a number or text as bytes that tf.io.parse_tensor reads too.
 
     Args:
@@ -60,7 +60,7 @@ def serialize_tensor(tensor: Any) -> bytes:
     return head + b"".join(bytes_field(STRINGS, i.encode() if isinstance(i, str) else i) for i in items)
 
 
-def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Any:
+def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Tensor:
     """Return what `serialize_tensor`, or TensorFlow's, has written; `out_type` must be its dtype.
 
     Args:
@@ -95,7 +95,7 @@ def _dtype(out_type: Any) -> DType:
     return np.dtype(object) if dtype.kind in "SU" else dtype
 
 
-def _parse_tensor(data: memoryview, wanted: DType) -> Any:
+def _parse_tensor(data: memoryview, wanted: DType) -> Tensor:
     found = list(fields(data))
     number = next((f.value for f in reversed(found) if f.number == 1), 0)
     if number not in TYPES:

@@ -11,7 +11,8 @@ import numpy as np
 
 from headrace.columns import Varied
 from headrace.columns.block import Block
-from headrace.core.types import Array
+from headrace.columns.kind import Column
+from headrace.core.types import Array, Tensor, TensorLike
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Quantiles
@@ -47,7 +48,7 @@ class ComponentLayers(ABC):
 
     _headrace_constant = True
 
-    def __call__(self, *components: Any) -> Any:
+    def __call__(self, *components: TensorLike) -> Tensor:
         """Return the element with these components changed: as `ds.map` hands them over."""
         if len(components) == 1:
             return self._changed(components[0], ())
@@ -99,7 +100,7 @@ class ComponentLayers(ABC):
 
     @classmethod
     @abstractmethod
-    def _take(cls, learner: Any, column: Any, values: Array) -> None: ...
+    def _take(cls, learner: Any, column: Column, values: Array) -> None: ...
 
     @classmethod
     @abstractmethod
@@ -116,7 +117,7 @@ def _check_classes(cls: type, structure: Structure) -> None:
         _check_classes(cls, child)
 
 
-def _numbers(cls: type, name: str, column: Any) -> Array:
+def _numbers(cls: type, name: str, column: Column) -> Array:
     values = column.packed() if isinstance(column, Varied) else flat(column)
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
         raise TypeError(f"{cls.__name__}: component {name!r} does not hold numbers, or arrays of different dtypes")
@@ -162,7 +163,7 @@ class Normalizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: RowMoments, column: Any, values: Array) -> None:
+    def _take(cls, learner: RowMoments, column: Column, values: Array) -> None:
         learner.take(column, values)
 
 
@@ -208,5 +209,5 @@ class Discretizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: Quantiles, column: Any, values: Array) -> None:  # noqa: ARG003
+    def _take(cls, learner: Quantiles, column: Column, values: Array) -> None:  # noqa: ARG003
         learner.take(values)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns.kind import Column
 from headrace.core.types import Array
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.learners import Frequencies
@@ -169,7 +170,7 @@ class Lookup(PreprocessingLayer):
         made[:] = tokens
         return np.asarray(made[np.where(outside, len(tokens) - 1, ids)])
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """By `output_mode`."""
         if self.output_mode != "tf_idf":
             return encode(made, axes, self.output_mode, self._depth)
@@ -210,7 +211,7 @@ class Lookup(PreprocessingLayer):
         counts, spread = Frequencies(), Documents()
         weighted = self.output_mode == "tf_idf"
 
-        def take(column: Any, axes: int) -> None:
+        def take(column: Column, axes: int) -> None:
             raw = flat_raw(column)
             if raw.size and (raw.text is None) == isinstance(self, StringLookup):
                 raise TypeError(f"{type(self).__name__} has other values than {raw.kind}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
 from headrace.feature_column.learnable import deviation, normalized
 from headrace.feature_column.learners import Moments
@@ -70,7 +71,7 @@ class Normalization(PreprocessingLayer):
             raise TypeError("Normalization takes numbers, not text")
         return np.array(raws[0].numbers, np.float32)
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """Moved and scaled."""
         if self.mean is None:
             raise ValueError("Normalization has no mean: give mean and variance, or take them from data by adapt(data)")
@@ -112,7 +113,7 @@ class Normalization(PreprocessingLayer):
         learner, found_shapes = Moments(), set[tuple[int, ...]]()
         from_end = self.axis
 
-        def take(column: Any, axes: int) -> None:
+        def take(column: Column, axes: int) -> None:
             nonlocal from_end
             values = numbers_in(self, flat(column))
             if not self.axis or axes == 0 or (axes == 1 and _has_batches_of_numbers(data)):

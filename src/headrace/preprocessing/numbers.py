@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Tensor, TensorLike
 from headrace.feature_column.learners import Quantiles
 from headrace.feature_column.raw import Raw
 from headrace.plan.spec import TensorSpec
@@ -68,7 +69,7 @@ class Discretization(PreprocessingLayer):
             raise ValueError("Discretization has no boundaries: give some, or take them from data by adapt(data)")
         return self.bin_boundaries
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, len(self._bounds()) + 1)
 
@@ -97,7 +98,7 @@ class Discretization(PreprocessingLayer):
             raise ValueError("Discretization: say num_bins instead of bin_boundaries to find them in data")
         learner = Quantiles()
 
-        def take(column: Any, axes: int) -> None:
+        def take(column: Column, axes: int) -> None:
             del axes
             learner.take(numbers_in(self, flat(column)))
 
@@ -135,7 +136,7 @@ class CategoryEncoding(PreprocessingLayer):
         if isinstance(self.num_tokens, bool) or not hasattr(self.num_tokens, "__index__") or self.num_tokens < 1:
             raise ValueError(f"CategoryEncoding: num_tokens must be at least 1, not {self.num_tokens!r}")
 
-    def __call__(self, *values: Any, count_weights: Any = None) -> Any:
+    def __call__(self, *values: TensorLike, count_weights: TensorLike = None) -> Tensor:
         """Return vectors; with `count_weights`, of the shape of the integers, sums of these instead of counts."""
         if count_weights is None:
             return super().__call__(*values)
@@ -153,7 +154,7 @@ class CategoryEncoding(PreprocessingLayer):
             raise ValueError(f"CategoryEncoding: {found} is not in 0 … {self.num_tokens - 1}: num_tokens is too small")
         return ids
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self.num_tokens)
 
@@ -182,7 +183,7 @@ class _WeightedCounts(PreprocessingLayer):
         made["id"], made["weight"] = self.layer.results(raws[:1]), _numbers(self.layer, raws[1])
         return made
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         ids, weights = (made["id"], made["weight"]) if isinstance(made, np.ndarray) else _both(made)
         return encode(ids, axes, "count", self.layer.num_tokens, weights)
 

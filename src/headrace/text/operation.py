@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.columns import Column, text_column, values
 from headrace.columns.arrow_text import binary, parts
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Tensor, TensorLike
 from headrace.feature_column.raw import plain_column
 from headrace.plan.spec import TensorSpec
 from headrace.text.layout import Offsets, texts_of
@@ -89,16 +89,16 @@ def one_row(value: Any) -> Column:
 def text_operation(describe: F) -> F:
     """Make a function of `describe`, which gets the same arguments, checks them, and says what Work there is."""
 
-    def spec(input: Any, *args: Any, **kwargs: Any) -> TensorSpec:
+    def spec(input: TensorLike, *args: Any, **kwargs: Any) -> TensorSpec:
         work: Work = describe(input, *args, **kwargs)
         return work.spec(input)
 
-    def block(input: Any, *args: Any, **kwargs: Any) -> Callable[[Column], Column]:
+    def block(input: TensorLike, *args: Any, **kwargs: Any) -> Callable[[Column], Column]:
         work: Work = describe(input, *args, **kwargs)
         return work.on_column
 
     @functools.wraps(describe)
-    def function(input: Any, *args: Any, **kwargs: Any) -> Any:
+    def function(input: TensorLike, *args: Any, **kwargs: Any) -> Tensor:
         work: Work = describe(input, *args, **kwargs)
         return work.on_element(input)
 

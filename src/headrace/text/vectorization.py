@@ -13,6 +13,7 @@ from headrace import _native
 from headrace.columns import Column, box_text, column_of, values
 from headrace.columns.arrow_text import parts
 from headrace.core.ragged import Ragged
+from headrace.core.types import Tensor, TensorLike
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import raw_of
 from headrace.plan.spec import TensorSpec
@@ -119,7 +120,7 @@ class TextVectorization:
         """Whether a traced function may hold it: not if it calls functions of unknown purity."""
         return not callable(self.standardize) and not callable(self.split)
 
-    def __call__(self, inputs: Any) -> Any:
+    def __call__(self, inputs: TensorLike) -> Tensor:
         """Return what the layer makes of a text, or of an array of them."""
         return vectorize(inputs, self)
 
@@ -243,6 +244,6 @@ def _vectorize_block(inputs: TensorSpec, layer: TextVectorization) -> Callable[[
 
 
 @traced_operation(spec=_vectorize_spec, block=_vectorize_block)
-def vectorize(inputs: Any, layer: TextVectorization) -> Any:
+def vectorize(inputs: TensorLike, layer: TextVectorization) -> Tensor:
     """Return what the layer makes of one element."""
     return next(iter(values(layer.on_column(one_row(inputs)))))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headrace.columns.objects import boxes
 from headrace.core.paths import local_only
 from headrace.core.ragged import Ragged
+from headrace.core.types import Tensor, TensorLike
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
 from headrace.feature_column.vocabulary import VocabularyTable, _lines
@@ -135,7 +136,7 @@ class Vocabulary(PreprocessingLayer):
         """Return how many ids there are."""
         return len(self.tokens) + self.num_oov_buckets
 
-    def tokens_of(self, ids: Any, unknown: str = "[UNK]") -> Any:
+    def tokens_of(self, ids: TensorLike, unknown: str = "[UNK]") -> Tensor:
         """Return the tokens that have these ids, `unknown` for ids of none; of an array or Ragged, in its shape."""
         if isinstance(ids, Ragged):
             return Ragged(self.tokens_of(ids.values, unknown), ids.offsets)
@@ -159,7 +160,7 @@ class Vocabulary(PreprocessingLayer):
         return TensorSpec(shape, np.int64)
 
 
-def lookup(input: Any, vocabulary: Vocabulary) -> Any:
+def lookup(input: TensorLike, vocabulary: Vocabulary) -> Tensor:
     """Return the ids of texts in a vocabulary: `vocabulary(input)`.
 
     Args:
