@@ -11,6 +11,13 @@ from difflib import get_close_matches
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import DTypeLike
+
+from headrace.core.types import Nested, StrPath
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
 ANOTHER_NAME = {
     "NumpyIterator": "Iterator",
     "NumpyIterator.next": "Iterator.__next__",
@@ -398,7 +405,7 @@ def found(home: str, name: str) -> Any:
 def _for_apply(operation: str) -> Any:
     """Return a function whose result `ds.apply` takes."""
 
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: object, **kwargs: object) -> Any:
         return lambda ds: getattr(ds, operation)(*args, **kwargs)
 
     make.__name__ = operation
@@ -441,21 +448,23 @@ class Experimental:
         return dataset_or_iterator.element_spec
 
     @staticmethod
-    def Counter(start: int = 0, step: int = 1, dtype: Any = "int64") -> Any:  # noqa: N802 - as in tf.data
+    def Counter(start: int = 0, step: int = 1, dtype: DTypeLike = "int64") -> Any:  # noqa: N802 - as in tf.data
         """Return a dataset that counts without end."""
         headrace = _package()
 
         return headrace.Dataset.counter(start, step, dtype)
 
     @staticmethod
-    def load(path: Any, element_spec: Any = None, compression: str | None = None, reader_func: Any = None) -> Any:
+    def load(
+        path: StrPath, element_spec: Nested = None, compression: str | None = None, reader_func: object = None
+    ) -> Any:
         """Return the dataset that was saved there."""
         headrace = _package()
 
         return headrace.Dataset.load(path, element_spec, compression, reader_func)
 
     @staticmethod
-    def choose_from_datasets(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
+    def choose_from_datasets(datasets: object, choice_dataset: Dataset, stop_on_empty_dataset: bool = False) -> Any:
         """Return a dataset that takes its elements from those given, as `choice_dataset` says."""
         headrace = _package()
 
@@ -463,7 +472,7 @@ class Experimental:
 
     @staticmethod
     def sample_from_datasets(
-        datasets: Any, weights: Any = None, seed: int | None = None, stop_on_empty_dataset: bool = False
+        datasets: object, weights: object = None, seed: int | None = None, stop_on_empty_dataset: bool = False
     ) -> Any:
         """Return a dataset that takes its elements from those given at random, until all have ended."""
         headrace = _package()

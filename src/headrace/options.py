@@ -107,7 +107,7 @@ class Options:
     max_record_bytes: int | None = None
     device_memory: int | None = None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if self.__dict__.get("_fixed"):
             raise OptionsError(
                 f"these options belong to a dataset, and setting {name} would change nothing: "
@@ -151,7 +151,7 @@ class Group:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._options, self._option(name))
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._options, self._option(name), value)
 
     def _option(self, name: str) -> str:

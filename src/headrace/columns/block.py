@@ -143,7 +143,7 @@ class Block:
         return zip(*(values(c) for c in self.columns), strict=True) if self.columns else repeat((), self.rows)
 
 
-def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[Any]]) -> Iterator[Any]:
+def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[object]]) -> Iterator[Any]:
     """Yield the elements of a block whose columns cannot be read as a whole: each is made from single-row columns, by
     `of`.
     """
@@ -227,7 +227,7 @@ def _listed(value: list[Any]) -> Array:
     return array
 
 
-def _is_dataset(value: Any) -> bool:
+def _is_dataset(value: object) -> bool:
     return getattr(type(value), "_headrace_component", False)
 
 
@@ -243,7 +243,7 @@ def _datasets(value: list[Any]) -> Array:
     return boxes(value)
 
 
-def element(value: Any, rooms: Rooms | None = None) -> tuple[Structure, list[Any]]:
+def element(value: object, rooms: Rooms | None = None) -> tuple[Structure, list[Any]]:
     """Return the structure and the leaves of what a function returned; a top-level list is a tuple.
 
     Copied, into `rooms`.
@@ -252,7 +252,7 @@ def element(value: Any, rooms: Rooms | None = None) -> tuple[Structure, list[Any
     return structure, [own_leaf(v) for v in leaves] if rooms is None else rooms.keep(leaves)
 
 
-def own_leaf(value: Any) -> Any:
+def own_leaf(value: object) -> Any:
     """Return a component that a function gave, copied: the function may use its array again."""
     made = leaf(value)
     if not isinstance(made, np.ndarray):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
@@ -139,7 +140,7 @@ def choose_rows(chosen: Dense, yes: Dense, no: Dense) -> Dense:
     return made
 
 
-def room_for(shape: tuple[int, ...], dtype: Any) -> Dense:
+def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> Dense:
     """Allocate an array, from the pool if it is large."""
     made = np.dtype(dtype).itemsize * math.prod(shape)
     return pooled(shape, dtype) if made >= MIN_THREADED_COPY_BYTES else np.empty(shape, dtype)
@@ -218,7 +219,7 @@ MIN_LAYOUT_CHECK_BYTES = 1 << 12
 """The memory layout of an array of at least this size is checked."""
 
 
-def pooled(shape: int | tuple[int, ...], dtype: Any) -> Dense:
+def pooled(shape: int | tuple[int, ...], dtype: DTypeLike) -> Dense:
     """Return a new array, in pooled memory if there is some: new pages cost more than a copy."""
     before = _native.use_pool()
     try:

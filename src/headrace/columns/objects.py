@@ -73,7 +73,7 @@ class ObjectKind(Kind):
     def copy(self, column: list[Any]) -> list[Any]:
         return [row.copy() if isinstance(row, np.ndarray) else row for row in column]
 
-    def to_arrow(self, column: Sequence[Any]) -> tuple[pa.Array, Notes]:
+    def to_arrow(self, column: Sequence[object]) -> tuple[pa.Array, Notes]:
         import pyarrow as pa
 
         return pa.array([pack_value(row) for row in column], pa.large_binary()), {"kind": self.name}
@@ -82,7 +82,7 @@ class ObjectKind(Kind):
         return [unpack_value(row) for row in array.to_pylist()]
 
 
-def boxes(rows: Sequence[Any]) -> Array:
+def boxes(rows: Sequence[object]) -> Array:
     """Objects in an array, each as it is."""
     made = np.empty(len(rows), object)
     for i, row in enumerate(rows):
@@ -98,14 +98,14 @@ def _stack_ragged(rows: list[Any], size: int, path: str) -> Column | str:
     return mismatch.why_ragged_rows_differ(path, rows) if whole is None else group_rows(whole, size)
 
 
-def object_bytes(rows: Sequence[Any] | Array) -> int:
+def object_bytes(rows: Sequence[object] | Array) -> int:
     """Return the memory of objects, judged by some of them: arrays and strings."""
     some = rows[:: len(rows) // SAMPLED_ROWS | 1]  # an odd distance: rows of two kinds may take turns
     size = sum([_size(row) for row in some])
     return size * len(rows) // max(1, len(some))
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     return len(value) if isinstance(value, bytes | str) else getattr(value, "nbytes", 0) or 64
 
 
@@ -121,7 +121,7 @@ def boxes_to_arrow(column: Array) -> tuple[pa.Array, Notes]:
     return kind_of(stacked).to_arrow(stacked)
 
 
-def pack_value(value: Any) -> bytes:
+def pack_value(value: object) -> bytes:
     """Return one component as bytes: a letter for its kind, then the rest."""
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")

@@ -52,7 +52,7 @@ class ExactValues:
         """Allocate room for `want` rows, or a sensible number."""
         return ExactRows(self, max(1, min(want, MAX_ROOM_BYTES // max(1, self.row_bytes))))
 
-    def parts(self, value: Any) -> Iterable[Any]:
+    def parts(self, value: object) -> Iterable[Any]:
         """Return the components as they came, empty if their number or names differ from the signature."""
         if self._single:
             return (value,)
@@ -62,7 +62,7 @@ class ExactValues:
             return ()
         return map(value.get, self._keys)  # None is not a number
 
-    def leaves(self, value: Any) -> list[Any] | None:
+    def leaves(self, value: object) -> list[Any] | None:
         """Return the components, arrays copied; None if one does not match exactly."""
         made = []
         for part, wanted in zip(self.parts(value), self.wanted, strict=False):
@@ -90,7 +90,7 @@ def _is_plain(dtype: DType) -> bool:
     return dtype.kind in "biufc" and dtype.isnative and dtype.metadata is None
 
 
-def _own(part: Any, dtype: DType) -> Any:
+def _own(part: object, dtype: DType) -> Any:
     if type(part) is not np.ndarray:
         return part if type(part) is dtype.type else dtype.type(part)
     return part.copy() if part.nbytes < MIN_LAYOUT_CHECK_BYTES else copy_in_order(part)
@@ -114,7 +114,7 @@ class ExactRows:
         self._array = self._columns[0] if self._shape else None
         self._number = exact.wanted[0][1].type if single and not self._shape else None
 
-    def add(self, value: Any) -> bool:
+    def add(self, value: object) -> bool:
         """Copy an element. Return False if it does not match exactly."""
         i = self.count
         array = self._array
@@ -132,7 +132,7 @@ class ExactRows:
         self.count = i + 1
         return True
 
-    def _add_parts(self, i: int, value: Any) -> bool:
+    def _add_parts(self, i: int, value: object) -> bool:
         """Add the components like `_fits`, inlined: there are many calls."""
         column = None
         for part, (column, kind, python, dtype, shape) in zip(self._exact.parts(value), self._places, strict=False):

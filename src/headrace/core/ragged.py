@@ -118,8 +118,8 @@ class Ragged:
     @overload
     def __getitem__(self, index: slice) -> Ragged: ...
     @overload
-    def __getitem__(self, index: tuple[Any, ...]) -> Any: ...
-    def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
+    def __getitem__(self, index: tuple[object, ...]) -> Any: ...
+    def __getitem__(self, index: int | slice | tuple[object, ...]) -> Any:
         if isinstance(index, tuple):
             return self._part(index)
         if isinstance(index, slice):
@@ -194,7 +194,7 @@ class Ragged:
 
     tolist = to_list
 
-    def to_padded(self, value: Any = 0, length: int | None = None) -> Array:
+    def to_padded(self, value: object = 0, length: int | None = None) -> Array:
         """Return a dense array, rows filled up with `value` to `length`, or to the longest."""
         if isinstance(self._values, Ragged):
             return Ragged._of(self._values.to_padded(value), self._offsets).to_padded(value, length)
@@ -210,7 +210,7 @@ class Ragged:
             target[: len(row)] = row
         return out
 
-    def groups_to_padded(self, size: int, lengths: Sequence[int], value: Any) -> list[Array]:
+    def groups_to_padded(self, size: int, lengths: Sequence[int], value: object) -> list[Array]:
         """Return every `size` rows of numbers as a dense array, filled up with `value`; `lengths` are the longest."""
         cell, zero, made = self._values.shape[1:], _is_zero(value, self.dtype), []
         values = as_bytes(self._values) if self._values.size else None
@@ -225,7 +225,7 @@ class Ragged:
 
     def to_tensor(
         self,
-        default_value: Any = None,
+        default_value: object = None,
         name: str | None = None,  # noqa: ARG002 - in its place as in TensorFlow
         shape: Sequence[int | None] | None = None,
     ) -> Array:
@@ -255,7 +255,7 @@ class Ragged:
         whole[: len(made)] = made[: sizes[0]]
         return whole
 
-    def _fill(self, value: Any) -> Any:
+    def _fill(self, value: object) -> Any:
         """Return what stands for missing values; it must be of their kind."""
         if value is None and self.dtype.hasobject:
             first = next(iter(np.asarray(self._flat()).flat), b"")
@@ -345,7 +345,7 @@ def address_of(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _is_zero(value: Any, dtype: DType) -> bool:
+def _is_zero(value: object, dtype: DType) -> bool:
     """Return whether all bits of a number are zero: `np.zeros` is faster than `np.full`, and keeps the GIL."""
     if isinstance(value, np.generic):
         return value.dtype == dtype and not value.tobytes().strip(b"\0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -53,3 +53,9 @@ Tensor: TypeAlias = Any
 
 RandomSource: TypeAlias = Any
 """A `numpy.random.Generator`, the generator of a `random_map`, or the symbol of one in a traced function."""
+
+FilePatterns: TypeAlias = StrPath | Iterable[StrPath]
+"""Names or patterns of files or objects of a store: one, or a list, an array or a dataset of them."""
+
+DeviceLike: TypeAlias = Any
+"""A device of PyTorch or JAX, or its name."""

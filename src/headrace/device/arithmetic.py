@@ -119,7 +119,7 @@ def rank(item: Any) -> int:
     return int(np.ndim(item.sample if isinstance(item, Value) else item))
 
 
-def aligned(machine: Machine, values: Tensors, item: Any, axes: int) -> Any:
+def aligned(machine: Machine, values: Tensors, item: object, axes: int) -> Any:
     """Return an operand for broadcasting against rows with `axes` axes."""
     if not isinstance(item, Value):
         return machine.put(np.asarray(item)) if isinstance(item, np.ndarray) else item
@@ -130,8 +130,8 @@ def aligned(machine: Machine, values: Tensors, item: Any, axes: int) -> Any:
     return tensor
 
 
-def _loop_dtypes(ufunc: np.ufunc, args: tuple[Any, ...]) -> tuple[DType, ...]:
-    def kind(item: Any) -> Any:
+def _loop_dtypes(ufunc: np.ufunc, args: tuple[object, ...]) -> tuple[DType, ...]:
+    def kind(item: object) -> Any:
         value = item.sample if isinstance(item, Value) else item
         if type(value) in (int, float, complex):
             return type(value)
@@ -153,7 +153,7 @@ def _elementwise(call: Call, name: str) -> Kernel:
     unary = name in UNARY
     guarded = name in ZERO_DIVISION and dtypes[1].kind in "iu"
 
-    def operand(machine: Machine, values: Tensors, item: Any, dtype: DType) -> Any:
+    def operand(machine: Machine, values: Tensors, item: object, dtype: DType) -> Any:
         found = aligned(machine, values, item, axes)
         if not isinstance(found, machine.torch.Tensor):
             return machine.torch.tensor(np.asarray(found, dtype).item(), dtype=torch_dtype(machine, dtype))
@@ -197,7 +197,7 @@ def _stack_scalars(items: Any, made: DType) -> Kernel:
     return kernel
 
 
-def _rows_of(machine: Machine, values: Tensors, item: Any, n: int) -> Any:
+def _rows_of(machine: Machine, values: Tensors, item: object, n: int) -> Any:
     """Return an operand with a value for each row."""
     if isinstance(item, Value) and item.batched:
         return values[item.slot]
@@ -224,10 +224,10 @@ def _given(call: Call, of: str) -> dict[str, Any]:
     return bound.arguments
 
 
-def static(item: Any, what: str) -> Any:
+def static(item: object, what: str) -> Any:
     """Return an argument that is the same for all rows; refuse others."""
 
-    def known(one: Any) -> Any:
+    def known(one: object) -> Any:
         if isinstance(one, Value):
             if not one.static:
                 raise UnsupportedError(f"{what} that depends on the data: {REMEDY}")
@@ -237,13 +237,13 @@ def static(item: Any, what: str) -> Any:
     return map_arguments(item, known)
 
 
-def _source(item: Any, name: str) -> Value:
+def _source(item: object, name: str) -> Value:
     if not isinstance(item, Value) or not item.batched:
         raise UnsupportedError(f"{name} of what is no array of the rows: {REMEDY}")
     return item
 
 
-def _axes(axis: Any, axes: int) -> tuple[int, ...]:
+def _axes(axis: object, axes: int) -> tuple[int, ...]:
     """Return the axes of a batch for those of a row."""
     chosen = range(axes) if axis is None else (axis if isinstance(axis, tuple | list) else (axis,))
     return tuple(int(a) % axes + 1 for a in chosen)
@@ -368,7 +368,7 @@ def _clip(call: Call) -> Kernel:
     high = given["max"] if given["a_max"] is None else given["a_max"]
     made, axes = call.sample.dtype, rank(call.sample)
 
-    def bound(machine: Machine, values: Tensors, item: Any) -> Any:
+    def bound(machine: Machine, values: Tensors, item: object) -> Any:
         found = aligned(machine, values, item, axes)
         return cast(machine, found if isinstance(found, machine.torch.Tensor) else machine.put(np.asarray(found)), made)
 
@@ -432,7 +432,7 @@ def _getitem(call: Call) -> Kernel:
     return lambda _machine, values, _n: values[slot][whole]
 
 
-def _lookup(table: Value, index: Any) -> Kernel:
+def _lookup(table: Value, index: object) -> Kernel:
     """Return rows of a table that all rows share, by numbers that they have."""
     if not isinstance(index, Value) or not index.batched or index.sample.dtype.kind not in "iu":
         raise UnsupportedError(f"an index that is not one array of integers: {REMEDY}")

@@ -37,7 +37,7 @@ class DeviceColumn:
     def __getitem__(self, rows: slice) -> DeviceColumn:
         return self.like(self.tensor[rows])
 
-    def like(self, tensor: Any) -> DeviceColumn:
+    def like(self, tensor: object) -> DeviceColumn:
         """Return a column of another tensor on the same device."""
         return DeviceColumn(tensor, self.machine)
 

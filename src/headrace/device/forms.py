@@ -49,7 +49,7 @@ def device_form(
     return register
 
 
-def parameters(*needed: str, **defaults: Any) -> inspect.Signature:
+def parameters(*needed: str, **defaults: object) -> inspect.Signature:
     """Return a signature with these parameters."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     found = [inspect.Parameter(name, kind) for name in needed]

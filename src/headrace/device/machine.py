@@ -8,13 +8,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.core.frameworks import framework
 from headrace.core.types import Array
 from headrace.errors import TransportError
+
+if TYPE_CHECKING:
+    pass
 
 TORCH = "map(device=…)"
 """What needs PyTorch, for the error if it is missing."""
@@ -44,7 +47,7 @@ class Usage:
             self._moved += moved
             self._batches += batches
 
-    def add_events(self, start: Any, end: Any) -> None:
+    def add_events(self, start: object, end: object) -> None:
         """Count the time between two events of the device once both are reached."""
         with self._lock:
             self._pending.append((start, end))
@@ -149,7 +152,7 @@ class Machine:
         event.record(self.stream)
         return event
 
-    def hand_over(self, tensors: list[Any], ready: Any) -> None:
+    def hand_over(self, tensors: list[Any], ready: object) -> None:
         """Let the consumer's current stream wait for `ready`, and keep the tensors' memory until it is done."""
         if ready is None:
             return
@@ -159,7 +162,7 @@ class Machine:
             tensor.record_stream(current)
 
 
-def check_device(name: Any) -> str:
+def check_device(name: object) -> str:
     """Return the name of a device as a text. Raise ValueError if PyTorch has no such device here."""
     text = str(name)
     kind, _, index = text.partition(":")

@@ -109,7 +109,7 @@ class Programs:
         raise ValueError("rows of one block have too many different lengths")
 
 
-def _restore(fn: Any, device: str, draws: bool, approximate: bool) -> Programs:
+def _restore(fn: object, device: str, draws: bool, approximate: bool) -> Programs:
     return Programs(resolved(fn), device, draws=draws, approximate=approximate)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headrace.device.arithmetic import BINARY, cast
 from headrace.device.columns import numpy_dtype_of
@@ -47,5 +48,5 @@ for _name in ("add", "subtract", "multiply", "true_divide"):
 
 
 @device_form("astype", parameters("x", "dtype"))
-def _astype(machine: Machine, x: Any, dtype: Any) -> Any:
+def _astype(machine: Machine, x: object, dtype: DTypeLike) -> Any:
     return _on_values(x, lambda tensor: cast(machine, tensor, np.dtype(dtype)))

@@ -142,7 +142,7 @@ def begin_pass(node: Node) -> None:
 class CallsOnRow(Protocol):
     """A node that can call its function on one row by itself, for a user who debugs it."""
 
-    def call_on_row(self, row: Any) -> Any:
+    def call_on_row(self, row: object) -> Any:
         """What the function returns for a block of one row; what it raises is raised as it is."""
 
 

@@ -23,7 +23,7 @@ else:
         def __set_name__(self, owner: type, name: str) -> None:
             self._name = name
 
-        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        def __get__(self, instance: object, owner: type | None = None) -> Any:
             if instance is None:
                 return self
             value = instance.__dict__[self._name] = self._compute(instance)

@@ -55,20 +55,20 @@ class Structure:
         """Return whether it contains users' classes, whose constructors may raise."""
         return self.kind not in (None, NoneType, tuple, dict) or any(child.custom for child in self.children)
 
-    def pack(self, leaves: Iterable[Any]) -> Any:
+    def pack(self, leaves: Iterable[object]) -> Any:
         """Return the element of this structure with these leaves."""
         try:
             return self._build(iter(leaves))
         except StopIteration as stop:  # of a user's constructor: it must not end the iteration over elements
             raise RuntimeError(f"the constructor of {self} raised StopIteration") from stop
 
-    def around(self, things: Iterable[Any]) -> Any:
+    def around(self, things: Iterable[object]) -> Any:
         """Return a value of this structure that holds something else than components: no constructor of a user is
         asked.
         """
         return self._around(iter(things))
 
-    def _around(self, things: Iterator[Any]) -> Any:
+    def _around(self, things: Iterator[object]) -> Any:
         kind = self.kind
         if kind is None or not self.custom:
             return self._build(things)
@@ -177,7 +177,7 @@ def tuple_of(children: Iterable[Structure]) -> Structure:
     return Structure(tuple, tuple(range(len(children))), children)
 
 
-def flatten(value: Any) -> tuple[Structure, list[Any]]:
+def flatten(value: object) -> tuple[Structure, list[Any]]:
     """Return the structure of `value` and its leaves."""
     leaves: list[Any] = []
     return _flatten(value, leaves), leaves
@@ -202,7 +202,7 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     return LEAF
 
 
-def in_order(keys: Iterable[Any]) -> list[Any]:
+def in_order(keys: Iterable[object]) -> list[Any]:
     """Return the keys of a dict in the order in which its components stand."""
     try:
         return sorted(keys)

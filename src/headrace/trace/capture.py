@@ -44,7 +44,7 @@ class Capture:
             self.recorder.failed = what
         return Untraceable(self.recorder.failed)
 
-    def callable(self, fn: Any) -> Any:
+    def callable(self, fn: object) -> Any:
         """Return the copy of what was given to map."""
         ours = getattr(fn, "_headrace_constant", False) is True
         if ours or isinstance(fn, FunctionType | functools.partial | np.ufunc) or _of_numpy(fn):
@@ -57,7 +57,7 @@ class Capture:
             raise self.refuse(f"{function_name(fn)} is not known to be without effects")
         raise self.refuse(f"is an object of class {type(fn).__name__}, which may change")
 
-    def value(self, value: Any, name: str) -> Any:
+    def value(self, value: object, name: str) -> Any:
         """Return what stands for a captured value in the copy."""
         known = self._copies.get(id(value))
         if known is None:
@@ -65,7 +65,7 @@ class Capture:
             self._copies[id(value)] = known
         return known
 
-    def _substitute(self, value: Any, name: str) -> Any:
+    def _substitute(self, value: object, name: str) -> Any:
         if isinstance(value, (*PLAIN, enum.Enum)) or getattr(value, "_headrace_constant", False) is True:
             return value
         if isinstance(value, np.generic | np.ndarray) and value.dtype.kind not in KINDS:
@@ -207,12 +207,12 @@ def _library(fn: FunctionType) -> bool:
     return _LIBRARY in path.parents and "site-packages" not in path.parts
 
 
-def _of_numpy(value: Any) -> bool:
+def _of_numpy(value: object) -> bool:
     module = getattr(value, "__module__", None)
     return isinstance(module, str) and module.partition(".")[0] == "numpy" and callable(value)
 
 
-def _same_name(scope: dict[str, Any], name: str, value: Any) -> Guard:
+def _same_name(scope: dict[str, Any], name: str, value: object) -> Guard:
     return lambda: scope.get(name, scope) is value
 
 
@@ -231,7 +231,7 @@ def _same_list(given: list[Any]) -> Guard:
     return lambda: len(given) == len(before) and all(map(operator.is_, given, before))
 
 
-def _same_contents(cell: CellType, contents: Any) -> Guard:
+def _same_contents(cell: CellType, contents: object) -> Guard:
     def same() -> bool:
         try:
             return cell.cell_contents is contents

@@ -36,7 +36,7 @@ class Draw:
         self.method = method
         self.used: int = 0
 
-    def __call__(self, state: NDArray[np.uint64], *, used: int, **given: Any) -> Any:
+    def __call__(self, state: NDArray[np.uint64], *, used: int, **given: object) -> Any:
         """Return what the generator gives after `used` numbers."""
         rng = RowGenerator(int(state[0]), state[1:], used)
         made = getattr(rng, self.method)(**given)
@@ -68,7 +68,7 @@ class TracedGenerator:
     def __repr__(self) -> str:
         raise self._recorder.refuse("makes text of its generator")
 
-    def _draw(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _draw(self, method: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         given = SIGNATURES[method].bind(self, *real(args), **real(kwargs)).arguments
         del given["self"]
         draw = Draw(method)
@@ -86,7 +86,7 @@ class TracedGenerator:
         symbols = isinstance(value, list | tuple) and any(type(v) is Symbol for v in value)
         return self._recorder.call(np.asarray, "asarray", (value,), {}) if symbols else value
 
-    def _shuffle(self, draw: Draw, x: Any, **given: Any) -> None:
+    def _shuffle(self, draw: Draw, x: Any, **given: object) -> None:
         if type(x) is not Symbol or not isinstance(x._value.sample, np.ndarray):
             raise self._recorder.refuse("shuffles what is no array")
 

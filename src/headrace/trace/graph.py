@@ -144,7 +144,7 @@ def _own_copy(column: Array, fresh: dict[int, Bytes]) -> Array:
     return np.array(column, order="C") if taken is None else taken
 
 
-def _repeat_value(value: Any, n: int) -> Column:
+def _repeat_value(value: object, n: int) -> Column:
     """Return a column of the same value."""
     if isinstance(value, np.ndarray | np.generic):
         return np.broadcast_to(value, (n, *value.shape))

@@ -36,7 +36,9 @@ BARRED = frozenset({
 })  # fmt: skip
 
 
-def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def apply_function(
+    recorder: Recorder, func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
+) -> Any:
     """Return one of NumPy's functions applied to symbols."""
     name = func.__name__
     if name in BARRED:
@@ -59,7 +61,7 @@ def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any
 
 
 def _like(
-    recorder: Recorder, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    recorder: Recorder, func: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Return an array of another's shape: nothing of its data is needed."""
     prototype, *rest = args or (kwargs.pop("a", None),)
@@ -83,7 +85,7 @@ class Recorded:
         self._fn = fn
         self.__name__: Any = fn.__name__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Record a call."""
         args, kwargs = real(args), real(kwargs)
         if isinstance(self._fn, np.ufunc):
@@ -104,10 +106,10 @@ class _ScalarKind(type):
     dtype: DType
     recorder: Recorder
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> Any:
         return cls.recorder.call(cls.real, "scalar type", args, kwargs)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.real)
 
     def __subclasscheck__(cls, other: type) -> bool:
@@ -133,13 +135,13 @@ def scalar_kind(recorder: Recorder, kind: type) -> Any:
 _CONCRETE = frozenset(kind for kind in np.sctypeDict.values() if np.dtype(kind).kind in KINDS)
 
 
-def _real(item: Any) -> Any:
+def _real(item: object) -> Any:
     if type(item) is _ScalarKind:
         return item.real
     return item._fn if type(item) is Recorded else item
 
 
-def real(tree: Any) -> Any:
+def real(tree: object) -> Any:
     """Arguments with stand-ins replaced by what they stand for."""
     return map_arguments(tree, _real)
 
@@ -170,7 +172,7 @@ class Namespace:
         return numpy_name(recorder, value, where)
 
 
-def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
+def numpy_name(recorder: Recorder, value: object, where: str) -> Any:
     """Return what a traced function gets for something of NumPy's."""
     if isinstance(value, type):
         if issubclass(value, np.generic):
@@ -194,7 +196,7 @@ def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
     raise recorder.refuse(f"uses {where}")
 
 
-def _plain_dtype(given: Any) -> Any:
+def _plain_dtype(given: object) -> Any:
     return given.dtype if type(given) is Symbol else given
 
 

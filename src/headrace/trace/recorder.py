@@ -89,7 +89,7 @@ class Recorder:
             self.failed = what if self.returned else f"{what} at {user_line()}"
         return Untraceable(self.failed)
 
-    def _value(self, sample: Any, *, batched: bool, static: bool = False, constant: Any = None) -> Value:
+    def _value(self, sample: object, *, batched: bool, static: bool = False, constant: object = None) -> Value:
         self.template.append(constant)
         return Value(len(self.template) - 1, sample, batched, static)
 
@@ -99,7 +99,7 @@ class Recorder:
         self._live.append(weakref.ref(made))
         return made
 
-    def input(self, sample: Any, spec: TensorSpec | None = None) -> Any:
+    def input(self, sample: object, spec: TensorSpec | None = None) -> Any:
         """Return a column of the block; without a sample, one that only travels through."""
         value = self._value(sample, batched=True)
         value.spec = spec
@@ -117,7 +117,7 @@ class Recorder:
         self.captured.append((value, array))
         return self.wrap(value)
 
-    def constant(self, value: Any) -> Any:
+    def constant(self, value: object) -> Any:
         """Return a value that is the same forever."""
         kept = value.copy() if isinstance(value, np.ndarray) else value
         return self.wrap(self._value(value, batched=False, static=True, constant=kept))
@@ -131,7 +131,7 @@ class Recorder:
         finally:
             self._errors.pop()
 
-    def evaluate(self, fn: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
+    def evaluate(self, fn: Callable[..., object], name: str, args: object, kwargs: object) -> Any:
         """Return what the operation makes of the samples."""
         try:
             with np.errstate(all="ignore"):
@@ -139,7 +139,7 @@ class Recorder:
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error}) for values of such a shape") from None
 
-    def call(self, fn: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, fn: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Apply an operation: to the samples now, to blocks when the graph runs."""
         if self.failed is not None:
             raise Untraceable(self.failed)
@@ -191,7 +191,7 @@ class Recorder:
             return self.capture(item)._value
         return item
 
-    def _constants(self, sample: Any, name: str) -> Any:
+    def _constants(self, sample: object, name: str) -> Any:
         if isinstance(sample, np.ndarray | np.generic):
             if sample.dtype.kind not in KINDS:
                 raise self.refuse(f"{name} gives {sample.dtype}")
@@ -235,7 +235,7 @@ class Recorder:
     def operation(
         self,
         name: str,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         how: Blockwise,
     ) -> Any:
@@ -342,7 +342,7 @@ def _same_layout(array: Array) -> Callable[[], bool]:
     return lambda: (array.shape, array.dtype, array.strides) == layout
 
 
-def _plain_if_static(item: Any) -> Any:
+def _plain_if_static(item: object) -> Any:
     """Return a value that is the same forever as itself."""
     return item.sample if isinstance(item, Value) and item.static else item
 
@@ -352,17 +352,17 @@ def _spread(value: Any, n: int) -> Any:
     return np.broadcast_to(value, (n, *np.shape(value)))
 
 
-def _outline(sample: Any) -> Any:
+def _outline(sample: object) -> Any:
     """Return an array of the same shape and dtype that takes no memory."""
     return np.broadcast_to(np.zeros((), sample.dtype), sample.shape) if isinstance(sample, np.ndarray) else sample
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     dtype = getattr(value, "dtype", None)
     return f"an array of {dtype}" if dtype is not None else f"a Python {type(value).__name__} that depends on the data"
 
 
-def _overlap(memory: Any, other: Any) -> bool:
+def _overlap(memory: object, other: object) -> bool:
     return isinstance(other, np.ndarray) and np.may_share_memory(memory, other)
 
 
@@ -370,7 +370,7 @@ def _picker(slot: int, index: int) -> Kernel:
     return lambda values, _: values[slot][index]
 
 
-def _spec_of(item: Any) -> Any:
+def _spec_of(item: object) -> Any:
     if not isinstance(item, Value):
         return item
     return item.spec or TensorSpec(np.shape(item.sample), item.sample.dtype)

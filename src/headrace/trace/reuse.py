@@ -57,7 +57,7 @@ def _is_shared(values: Values, slot: int) -> bool:
     return any(_memory(value) is memory for i, value in enumerate(values) if i != slot)
 
 
-def _memory(value: Any) -> Any:
+def _memory(value: object) -> Any:
     """Return the object that holds the memory of a column."""
     while (base := getattr(value, "base", None)) is not None:
         value = base

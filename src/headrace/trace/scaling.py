@@ -76,7 +76,7 @@ def _next_operation(steps: list[Step], before: Step, kept: set[int]) -> tuple[St
     return step, ARITHMETIC[step.name], number
 
 
-def _is_slot(item: Any, slot: int) -> bool:
+def _is_slot(item: object, slot: int) -> bool:
     return isinstance(item, Value) and item.slot == slot
 
 
@@ -139,7 +139,7 @@ def _only_reshapes(step: Step) -> bool:
     return step.name in ("", "reshape") and not (call and (call.kwargs or any(isinstance(a, str) for a in call.args)))
 
 
-def _is_scaled(found: Any) -> bool:
+def _is_scaled(found: object) -> bool:
     return type(found) is np.ndarray and found.dtype == np.float32
 
 

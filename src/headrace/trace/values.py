@@ -153,7 +153,7 @@ def do_steps(steps: list[Step], values: Values, n: int) -> None:
             values[step.slot] = step.kernel(values, n)
 
 
-def leaves(tree: Any) -> Iterator[Value]:
+def leaves(tree: object) -> Iterator[Value]:
     """Yield the values in nested arguments."""
     if isinstance(tree, Value):
         yield tree
@@ -179,7 +179,7 @@ def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
     return change(tree)
 
 
-def sample_of(item: Any) -> Any:
+def sample_of(item: object) -> Any:
     """Return a value's sample; anything else stays."""
     return item.sample if isinstance(item, Value) else item
 
@@ -188,7 +188,7 @@ def call_plainly(call: Call) -> Kernel:
     """Return the operation itself, on values that are the same for all rows."""
 
     def kernel(values: Values, _: int) -> Any:
-        def filled(item: Any) -> Any:
+        def filled(item: object) -> Any:
             return values[item.slot] if isinstance(item, Value) else item
 
         return call.fn(*map_arguments(call.args, filled), **map_arguments(call.kwargs, filled))

@@ -29,7 +29,7 @@ def rank(item: Any) -> int:
     return int(np.ndim(item.sample if isinstance(item, Value) else item))
 
 
-def operand(item: Any, axes: int) -> Getter:
+def operand(item: object, axes: int) -> Getter:
     """Return the operand for a whole block, for broadcasting against rows with `axes` axes."""
     if not isinstance(item, Value):
         return lambda _: item
@@ -40,7 +40,7 @@ def operand(item: Any, axes: int) -> Getter:
     return lambda values: values[slot][shift]
 
 
-def operand_rows(item: Any) -> Callable[[Values, int], Any]:
+def operand_rows(item: object) -> Callable[[Values, int], Any]:
     """Return the operand of every row: (rows, …), repeated if it is the same for all."""
     if isinstance(item, Value) and item.batched:
         slot = item.slot
@@ -58,7 +58,7 @@ def dtypes(call: Call) -> list[DType]:
     return [v.sample.dtype for v in call.values]
 
 
-def named_arguments(call: Call, *names: str, **defaults: Any) -> dict[str, Any] | None:
+def named_arguments(call: Call, *names: str, **defaults: object) -> dict[str, Any] | None:
     """Arguments by name, as given by position or by keyword; None if there are others."""
     given = dict(zip(names, call.args, strict=False))
     if len(call.args) > len(names) or set(call.kwargs) & set(given) or not set(call.kwargs) <= {*names, *defaults}:
@@ -78,23 +78,23 @@ def along_axis(call: Call, default: int | None, *names: str) -> tuple[Value, Any
     return source, axis, {key: constant(value) for key, value in given.items()}
 
 
-def is_static(item: Any) -> bool:
+def is_static(item: object) -> bool:
     """Return whether an argument holds no values of the graph."""
     return not any(True for _ in _values(item))
 
 
-def _values(item: Any) -> Iterator[Value]:
+def _values(item: object) -> Iterator[Value]:
     from headrace.trace.values import leaves
 
     return leaves(item)
 
 
-def constant(item: Any) -> Any:
+def constant(item: object) -> Any:
     """Return a static argument, constants of the graph included."""
     return map_arguments(item, lambda i: i.sample if isinstance(i, Value) else i)
 
 
-def is_known(item: Any) -> bool:
+def is_known(item: object) -> bool:
     """Return whether an argument is the same for all rows and forever."""
     return all(v.static for v in _values(item))
 
@@ -120,8 +120,8 @@ def by_row(call: Call) -> Kernel:
         if flat:
             return (fn(*row) for row in rows)
 
-        def one(row: tuple[Any, ...]) -> Any:
-            def filled(item: Any) -> Any:
+        def one(row: tuple[object, ...]) -> Any:
+            def filled(item: object) -> Any:
                 if not isinstance(item, Value):
                     return item
                 return row[position[item.slot]] if item.batched else values[item.slot]
@@ -149,7 +149,7 @@ def _column(results: Iterator[Any], sample: Any, n: int) -> Any:
     return out
 
 
-def _columns(results: Iterator[Any], sample: Any, n: int) -> Any:
+def _columns(results: Iterator[object], sample: Any, n: int) -> Any:
     columns = zip(*results, strict=True)
     return [_column(iter(column), one, n) for column, one in zip(columns, sample, strict=True)]
 

@@ -15,14 +15,14 @@ from headrace.trace.rules.shapes import mapped_rule, shift_axis
 from headrace.trace.values import Call, Kernel, Value, Values, leaves
 
 
-def _basic(index: Any) -> bool:
+def _basic(index: object) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     return all(p is None or p is Ellipsis or isinstance(p, slice | int | np.integer) for p in parts) and not any(
         isinstance(p, bool) for p in parts
     )
 
 
-def _lead_index(index: Any) -> tuple[Any, ...]:
+def _lead_index(index: object) -> tuple[Any, ...]:
     """Return the index of a row as one of a block."""
     return (slice(None), *(index if isinstance(index, tuple) else (index,)))
 
@@ -65,7 +65,7 @@ def getitem_rule(call: Call, exact: bool) -> Kernel | None:
     return kernel
 
 
-def _number(part: Any) -> bool:
+def _number(part: object) -> bool:
     if isinstance(part, Value):
         return bool(part.sample.dtype.kind in "iu")
     return isinstance(part, int) and not isinstance(part, bool)
@@ -153,7 +153,7 @@ def take_along_axis(call: Call, _exact: bool) -> Kernel | None:
     return lambda values, n: np.take_along_axis(array(values, n), numbers(values, n), axis)
 
 
-def looked_up(fn: Callable[..., Any], table_at: int) -> Rule:
+def looked_up(fn: Callable[..., object], table_at: int) -> Rule:
     """`searchsorted` and `digitize`: comparisons with a table that is the same for all rows."""
 
     def rule(call: Call, _exact: bool) -> Kernel | None:

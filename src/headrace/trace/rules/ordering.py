@@ -12,7 +12,7 @@ from headrace.trace.rules.shapes import shift_axis
 from headrace.trace.values import Call, Kernel, Value, Values
 
 
-def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
+def along(fn: Callable[..., object], default: int | None, *others: str) -> Rule:
     """Make a rule for a function along one axis; over the flattened row if the axis is None."""
 
     def rule(call: Call, _exact: bool) -> Kernel | None:
@@ -34,7 +34,7 @@ def fill_rule(_call: Call, _exact: bool) -> Kernel | None:
     return None
 
 
-def running(fn: Callable[..., Any], default: int | None) -> Rule:
+def running(fn: Callable[..., object], default: int | None) -> Rule:
     """Running sums and products go from left to right, in every loop."""
     inner = along(fn, default, "dtype")
 

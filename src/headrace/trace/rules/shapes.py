@@ -135,7 +135,7 @@ def pad(call: Call, exact: bool) -> Kernel | None:
     return lambda values, _: np.pad(values[slot], widths, constant_values=value)
 
 
-def join_rule(combine: Callable[..., Any], default: int, *, new_axis: bool) -> Rule:
+def join_rule(combine: Callable[..., object], default: int, *, new_axis: bool) -> Rule:
     """`concatenate` and `stack` of values and constants."""
 
     def rule(call: Call, _exact: bool) -> Kernel | None:

@@ -13,7 +13,7 @@ from headrace.trace.rules.common import constant, is_known, operand, operand_row
 from headrace.trace.values import Call, Kernel, Value, Values
 
 
-def moving(index: Any) -> bool:
+def moving(index: object) -> bool:
     """Return whether an index holds a slice by data."""
     return any(isinstance(p, slice) and not is_known(p) for p in (index if isinstance(index, tuple) else (index,)))
 
@@ -110,7 +110,7 @@ def _taken_apart(source: Any, index: Any) -> tuple[tuple[Any, ...], list[Slide]]
     return tuple(fixed), slides
 
 
-def _length(part: Any) -> int:
+def _length(part: object) -> int:
     if isinstance(part, slice) and is_known(part.step) and constant(part.step) in (None, 1):
         (start, before), (stop, after) = _line(part.start), _line(part.stop)
         if isinstance(start, Value) and start is stop and after > before:
@@ -118,7 +118,7 @@ def _length(part: Any) -> int:
     raise Untraceable("slices by data, and not `i : i + length`")
 
 
-def _line(value: Any) -> tuple[Any, int]:
+def _line(value: object) -> tuple[Any, int]:
     """Return a number as another one plus a constant."""
     offset = 0
     while isinstance(value, Value) and value.call is not None and value.call.name in ("add", "subtract"):
@@ -133,7 +133,7 @@ def _line(value: Any) -> tuple[Any, int]:
     return (value if number else None), offset
 
 
-def _whole(item: Any) -> bool:
+def _whole(item: object) -> bool:
     return is_known(item) and isinstance(constant(item), int | np.integer) and not isinstance(constant(item), bool)
 
 
