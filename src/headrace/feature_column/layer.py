@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.core.frameworks import framework
+from headrace.core.types import StrPath, TensorLike
 from headrace.feature_column.apply import Apply, Computation, number_shapes
 from headrace.feature_column.column import (
     CategoricalColumn,
@@ -25,6 +26,9 @@ from headrace.feature_column.program import program_of
 from headrace.feature_column.raw import Inputs
 from headrace.feature_column.trainable import InputLayout
 from headrace.plan.spec import TensorSpec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 OutputColumn = DenseColumn | EmbeddingColumn
 
@@ -110,7 +114,7 @@ class DenseFeatures:
         """The columns that nothing is learnt of."""
         return tuple(column for column in self.columns if isinstance(column, DenseColumn))
 
-    def __call__(self, features: Any) -> Any:
+    def __call__(self, features: object) -> Any:
         """Return the matrix, of one row a line; embedding columns need their tables (`load_tables`)."""
         return Apply(_Matrix(self))(features)
 
@@ -139,7 +143,7 @@ class DenseFeatures:
         """
         return Apply(_TrainingInputs(self, _Ids(self, categoricals(self.embeddings))))
 
-    def load_tables(self, tables: Mapping[str, Any]) -> DenseFeatures:
+    def load_tables(self, tables: Mapping[str, object]) -> DenseFeatures:
         """Load these arrays as tables: by the table's name, or a checkpoint's name that contains it.
 
         >>> fc = hr.feature_column
@@ -154,7 +158,12 @@ class DenseFeatures:
         return replace(self, tables={**self.tables, **made})
 
     def adapt(
-        self, data: Any, *, state: Any = None, save_every: float = 30.0, progress: bool | None = None
+        self,
+        data: Dataset | TensorLike,
+        *,
+        state: StrPath | None = None,
+        save_every: float = 30.0,
+        progress: bool | None = None,
     ) -> DenseFeatures:
         """Return the layer with normalizers, quantiles and vocabularies computed from data, in one pass.
 
@@ -222,7 +231,7 @@ class DenseFeatures:
 
         return FeatureModule(self, seed)
 
-    def keras(self, seed: int | None = None, **named: Any) -> Any:
+    def keras(self, seed: int | None = None, **named: object) -> Any:
         """A Keras layer of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
         framework("keras", "DenseFeatures.keras")
         from headrace.feature_column.keras import feature_layer
@@ -273,7 +282,7 @@ class _Matrix(Computation):
 
     name = "dense_features"
 
-    def spec(self, shapes: Mapping[str, Any]) -> TensorSpec:  # noqa: ARG002
+    def spec(self, shapes: Mapping[str, object]) -> TensorSpec:  # noqa: ARG002
         self._tables()
         return TensorSpec((self.layer.width,), np.float32)
 
@@ -308,7 +317,7 @@ class _Ids(Computation):
 
     name = "feature_ids"
 
-    def spec(self, shapes: Mapping[str, Any]) -> dict[str, TensorSpec]:
+    def spec(self, shapes: Mapping[str, object]) -> dict[str, TensorSpec]:
         made = {}
         for name, column in self.categoricals.items():
             shape = column.ids_shape(dict(shapes))
@@ -342,7 +351,7 @@ class _TrainingInputs(Computation):
 
     name = "feature_inputs"
 
-    def spec(self, shapes: Mapping[str, Any]) -> dict[str, Any]:
+    def spec(self, shapes: Mapping[str, object]) -> dict[str, Any]:
         width = sum(column.width for column in self.layer.fixed)
         return {"dense": TensorSpec((width,), np.float32), "ids": self.ids.spec(shapes)}
 

@@ -102,7 +102,7 @@ class Frequencies(Learner):
         content, cuts, counts = self._texts.arrays()
         return pa.table({"value": binary(content, cuts), "count": pa.array(counts)})
 
-    def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[Any, ...] = ()) -> list[Any]:
+    def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[object, ...] = ()) -> list[Any]:
         """Return those that occur `least` times or more, the most frequent first; of equals the greater, as
         in Keras.
         """

@@ -122,14 +122,14 @@ def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
     return _flat(column, len(column))
 
 
-def is_single(value: Any) -> bool:
+def is_single(value: object) -> bool:
     """Return whether this is one value, without any axis."""
     if isinstance(value, bytes | str | np.generic) or value is None:
         return True
     return not hasattr(value, "__len__") or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
-def plain_column(column: Any) -> Any:
+def plain_column(column: object) -> Any:
     """Return an array, a Ragged or an Arrow array of text."""
     if isinstance(column, Stacked | RaggedText):
         return column.boxed()
@@ -217,7 +217,7 @@ def _text(values: Array) -> tuple[NDArray[np.uint8], Ints]:
 class Inputs:
     """The raw features of some rows, and what columns have made of them: each is computed once."""
 
-    def __init__(self, features: Mapping[str, Any], rows: int, *, rows_have_axes: bool) -> None:
+    def __init__(self, features: Mapping[str, object], rows: int, *, rows_have_axes: bool) -> None:
         self.features: Mapping[str, Any] = features
         self.rows: int = rows
         self._axes = rows_have_axes

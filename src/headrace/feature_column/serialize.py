@@ -71,7 +71,7 @@ def _write(column: Any) -> dict[str, Any]:
     return made
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Any:
     if isinstance(value, MeanAndVariance):
         return {"type": "normalizer", "mean": list(value.mean), "variance": list(value.variance)}
     if isinstance(value, FeatureColumn):
@@ -86,7 +86,7 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _read(given: Any) -> Any:
+def _read(given: object) -> Any:
     if isinstance(given, dict) and "base64" in given:
         return base64.b64decode(given["base64"])
     if isinstance(given, list):

@@ -19,7 +19,7 @@ Float = NDArray[np.float32]
 
 
 def _spec(
-    image: TensorLike, boxes: TensorLike, box_indices: TensorLike, crop_size: TensorLike, *_: Any, **__: Any
+    image: TensorLike, boxes: TensorLike, box_indices: TensorLike, crop_size: TensorLike, *_: object, **__: object
 ) -> TensorSpec:
     if isinstance(crop_size, TensorSpec):
         raise ValueError("crop_size depends on the data")
@@ -35,7 +35,7 @@ def _shape(value: Any, *ranks: int) -> tuple[int | None, ...]:
     return tuple(shape)
 
 
-def _block(*args: Any, **named: Any) -> Any:
+def _block(*args: object, **named: object) -> Any:
     """Apply the function row by row."""
 
     def run(*columns: Column) -> Column:
@@ -48,7 +48,7 @@ def _block(*args: Any, **named: Any) -> Any:
     return run
 
 
-def _filled(arguments: Any, row: Iterator[Any]) -> Any:
+def _filled(arguments: object, row: Iterator[object]) -> Any:
     """Arguments with the values of a row in the place of their specs."""
     return map_arguments(arguments, lambda item: next(row) if isinstance(item, TensorSpec) else item)
 

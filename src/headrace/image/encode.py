@@ -27,7 +27,7 @@ MAX_BYTES_AT_ONCE = 64 << 20
 """Of pixels: larger images are left to OpenCV, and more of them are encoded in several calls."""
 
 
-def _bytes_spec(image: TensorLike, *_: Any, **__: Any) -> TensorSpec:
+def _bytes_spec(image: TensorLike, *_: object, **__: object) -> TensorSpec:
     if not isinstance(image, TensorSpec) or image.rank != 3:
         raise ValueError(f"it is given {image} where an image is needed")
     return TensorSpec((), "S")
@@ -36,7 +36,7 @@ def _bytes_spec(image: TensorLike, *_: Any, **__: Any) -> TensorSpec:
 def _each_image(encode: Callable[..., bytes]) -> Callable[..., Callable[[Column], Column]]:
     """Return the block form of a function that encodes one image."""
 
-    def block(_: Any, *how: Any, **named: Any) -> Callable[[Column], Column]:
+    def block(_: object, *how: object, **named: object) -> Callable[[Column], Column]:
         return lambda column: bytes_column([encode(row, *how, **named) for row in values(column)])
 
     return block
@@ -100,7 +100,7 @@ def encode_pngs(pixels: NDArray[np.uint8]) -> pa.LargeBinaryArray:
     return binary(*_native.encode_pngs(np.ascontiguousarray(pixels).reshape(-1), np.array(pixels.shape, np.int64)))
 
 
-def _png_block(_: Any, *how: Any, **named: Any) -> Callable[[Column], Column]:
+def _png_block(_: object, *how: Any, **named: Any) -> Callable[[Column], Column]:
     """The block form of `encode_png`."""
     default = not any(value != -1 for value in (*how, *named.values()))
 
@@ -156,7 +156,7 @@ def _pixels(image: TensorLike, wanted: str, channels: tuple[int, ...], dtypes: t
     return pixels
 
 
-def _with_opencv(pixels: Array, ending: str, *settings: Any) -> bytes:
+def _with_opencv(pixels: Array, ending: str, *settings: object) -> bytes:
     cv2 = image_library("cv2")
     if pixels.shape[2] > 1:
         pixels = cv2.cvtColor(pixels, cv2.COLOR_RGBA2BGRA if pixels.shape[2] == 4 else cv2.COLOR_RGB2BGR)

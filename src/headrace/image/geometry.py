@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.columns import Column
@@ -152,7 +152,7 @@ def central_cuts(shapes: NDArray[np.int64], fraction: float) -> NDArray[np.int64
     return np.hstack([corners, shapes[:, :2] - 2 * corners, np.zeros((len(shapes), 1), np.int64)])
 
 
-def _central_shape(shape: Shape, dtype: Any, central_fraction: float) -> tuple[Shape, Any]:
+def _central_shape(shape: Shape, dtype: DTypeLike, central_fraction: float) -> tuple[Shape, Any]:
     def side(size: int | None) -> int | None:
         return None if size is None else int(central_cuts(np.array([[size, size, 1]]), central_fraction)[0, 2])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column, Varied, as_varied, values
 from headrace.columns.dense import pooled
@@ -74,7 +74,7 @@ def column_of_images(data: Array, shapes: NDArray[np.int64]) -> Array | Varied:
     return Varied(data, shapes)
 
 
-def new_images(shapes: NDArray[np.int64], dtype: Any) -> tuple[Array, NDArray[np.int64]]:
+def new_images(shapes: NDArray[np.int64], dtype: DTypeLike) -> tuple[Array, NDArray[np.int64]]:
     """Allocate contiguous memory for images of these shapes, and return the offset of each."""
     sizes = shapes.prod(1)
     return pooled(int(sizes.sum()), dtype), np.cumsum(sizes) - sizes

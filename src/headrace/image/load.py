@@ -20,7 +20,7 @@ from headrace.remote.transport import ALONE
 from headrace.trace.operation import traced_operation
 
 
-def _spec(path: TensorLike, size: TensorLike = None, channels: int = 3, **_: Any) -> TensorSpec:
+def _spec(path: TensorLike, size: TensorLike = None, channels: int = 3, **_: object) -> TensorSpec:
     if not isinstance(path, TensorSpec) or path.shape != ():
         raise ValueError(f"it is given {path} where the name of a file is needed")
     return (
@@ -41,7 +41,7 @@ def load_image(
     *,
     fast: bool = False,
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Any = None,
+    storage_options: object = None,
 ) -> Tensor:
     """Return the pixels of an image file; of a `size`, in float32.
 

@@ -113,7 +113,7 @@ def _mixed_spec(
 def _each_batch(mix: Any) -> Any:
     """Return the block form: a block has few batches, each mixed by itself."""
 
-    def block(_images: Any, _labels: Any, _draws: Any, alpha: float, num_classes: int | None) -> Any:
+    def block(_images: object, _labels: object, _draws: object, alpha: float, num_classes: int | None) -> Any:
         def run(*columns: Column) -> tuple[Column, Column]:
             rows = zip(*[values(column) for column in columns], strict=True)
             made = [mix(*row, alpha, num_classes) for row in rows]

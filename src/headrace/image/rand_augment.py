@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +73,7 @@ def _sharpness(image: Pixels, factor: float, _: int) -> Pixels:
     return _blend(image, soft, factor)
 
 
-def _stretch(image: Pixels, *_: Any) -> Pixels:
+def _stretch(image: Pixels, *_: object) -> Pixels:
     """Return each channel from its least and its largest value to 0 and 255."""
     low, high = image.min((0, 1)).astype(np.float32), image.max((0, 1)).astype(np.float32)
     scale = np.divide(np.float32(255), high - low, out=np.ones_like(low), where=high > low)
@@ -82,7 +81,7 @@ def _stretch(image: Pixels, *_: Any) -> Pixels:
     return np.asarray(np.clip(made, 0, 255), np.uint8)
 
 
-def _equalize(image: Pixels, *_: Any) -> Pixels:
+def _equalize(image: Pixels, *_: object) -> Pixels:
     """Return each channel with its values spread evenly."""
     made = image.copy()
     for channel in range(image.shape[2]):

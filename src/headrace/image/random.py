@@ -116,7 +116,7 @@ def _resized_crop_rows(
     ratio: Sequence[float],
     method: str,
     antialias: bool,
-    dtype: Any,
+    dtype: DTypeLike | None,
 ) -> Column:
     windows = drawn_windows(images, each_row(draws, len(images)), scale, ratio)
     made_dtype = resized_dtype(dtype, method, images.dtype)
@@ -136,7 +136,7 @@ def _resized_crop_later(
     ratio: Sequence[float],
     method: str,
     antialias: bool,
-    dtype: Any,
+    dtype: DTypeLike | None,
 ) -> Column | Deferred | None:
     if not isinstance(images, EncodedJpegs):
         return None
@@ -178,7 +178,7 @@ def resized_crop_by_draws(
     ratio: Sequence[float],
     method: str,
     antialias: bool,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Crop with a size and position that numbers from 0 to 1 determine, and resize."""
 

@@ -139,7 +139,7 @@ def _nearest(image: Array, height: int, width: int) -> Array:
 
 
 def _resize_rows(
-    images: Images, size: TensorLike, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    images: Images, size: TensorLike, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: DTypeLike | None
 ) -> Column:
     height, width = two_sizes(size)
     wanted = resized_dtype(dtype, method, images.dtype)
@@ -161,7 +161,12 @@ def whole_windows(images: Images | EncodedJpegs) -> NDArray[np.int64]:
 
 
 def resize_later(
-    images: Deferred, windows: NDArray[np.int64] | None, size: TensorLike, method: str, antialias: bool, dtype: Any
+    images: Deferred,
+    windows: NDArray[np.int64] | None,
+    size: TensorLike,
+    method: str,
+    antialias: bool,
+    dtype: DTypeLike | None,
 ) -> Column | Deferred | None:
     """Return what `resize` gives of windows of JPEGs that are still encoded; None if they are to be decoded first."""
     if not isinstance(images, EncodedJpegs) or method != "bilinear" or antialias:
@@ -172,13 +177,24 @@ def resize_later(
 
 
 def _resize_later(
-    images: Deferred, size: TensorLike, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    images: Deferred,
+    size: TensorLike,
+    method: str,
+    preserve_aspect_ratio: bool,
+    antialias: bool,
+    dtype: DTypeLike | None,
 ) -> Column | Deferred | None:
     return None if preserve_aspect_ratio else resize_later(images, None, size, method, antialias, dtype)
 
 
 def _resize_shape(
-    shape: Shape, own: Any, size: TensorLike, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    shape: Shape,
+    own: object,
+    size: TensorLike,
+    method: str,
+    preserve_aspect_ratio: bool,
+    antialias: bool,
+    dtype: DTypeLike | None,
 ) -> tuple[Shape, Any]:
     del antialias
     height, width = two_sizes(size)

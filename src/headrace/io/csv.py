@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def _fields(records: TensorLike, record_defaults: Sequence[Any], *_: Any, **__: Any) -> tuple[TensorSpec, ...]:
+def _fields(records: TensorLike, record_defaults: Sequence[object], *_: object, **__: object) -> tuple[TensorSpec, ...]:
     record(records)
     return tuple(TensorSpec((), column.kind) for column in _columns(record_defaults))
 
@@ -37,7 +37,7 @@ def _compile_columns(records: TensorLike, *how: Any, **named: Any) -> Callable[[
 @traced_operation(spec=_fields, block=_compile_columns)
 def decode_csv(
     records: TensorLike,
-    record_defaults: Sequence[Any],
+    record_defaults: Sequence[object],
     field_delim: str = ",",
     use_quote_delim: bool = True,
     na_value: str = "",
@@ -72,7 +72,7 @@ def decode_csv(
 
 def decode_csv_columns(
     rows: pa.LargeBinaryArray,
-    record_defaults: Sequence[Any],
+    record_defaults: Sequence[object],
     field_delim: str = ",",
     use_quote_delim: bool = True,
     na_value: str = "",
@@ -103,7 +103,7 @@ def decode_csv_columns(
     return [_finish_column(values, column.kind) for values, column in zip(made, kinds, strict=True)]
 
 
-def _columns(record_defaults: Sequence[Any]) -> list[CsvColumn]:
+def _columns(record_defaults: Sequence[object]) -> list[CsvColumn]:
     columns = []
     for number, default in enumerate(record_defaults):
         try:

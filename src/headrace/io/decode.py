@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _reads_all(
-    input_bytes: TensorLike, out_type: Any, little_endian: bool = True, fixed_length: int | None = None
+    input_bytes: TensorLike, out_type: object, little_endian: bool = True, fixed_length: int | None = None
 ) -> bool:
     del input_bytes, out_type, little_endian
     return fixed_length is None or fixed_length > 0
@@ -213,7 +213,7 @@ def _unpacked(row: bytes, compression_type: str, most: int) -> bytes:
     return unpack_bytes(row, compression_type, most)
 
 
-def decode_json(records: TensorLike, fields: Mapping[str, Any] | None = None) -> Tensor:
+def decode_json(records: TensorLike, fields: Mapping[str, object] | None = None) -> Tensor:
     """JSON objects as dicts of arrays.
 
     `fields` names what is wanted: by a dtype if it must be there, by a default value if it need not.
@@ -236,7 +236,7 @@ def decode_json(records: TensorLike, fields: Mapping[str, Any] | None = None) ->
     }
 
 
-def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | None = None) -> dict[str, Column]:
+def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, object] | None = None) -> dict[str, Column]:
     """Return the block form of `decode_json`; without `fields`, those of the first record."""
     found = []
     for number, row in enumerate(box_text(rows).tolist()):
@@ -281,7 +281,7 @@ def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
     return made[()]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """Return a value as an error shows it, however deep it is."""
     try:
         return f"{value!r:.200}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def encode_example(features: Mapping[str, Any]) -> bytes:
+def encode_example(features: Mapping[str, object]) -> bytes:
     """Return one serialized tf.Example: integers as int64, floats as float32, text as UTF-8.
 
     None and empty lists are left out, because their type is unknown.
@@ -56,7 +56,7 @@ def encode_examples(columns: Mapping[str, Any]) -> pa.LargeBinaryArray:
     return binary_of(*_native.encode_examples(written, next(iter(lengths.values()))))
 
 
-def encode_sequence_example(context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]]) -> bytes:
+def encode_sequence_example(context: Mapping[str, object], feature_lists: Mapping[str, Sequence[object]]) -> bytes:
     """Return one serialized tf.SequenceExample: features of the whole, and lists with features for each step.
 
     Args:
@@ -146,17 +146,17 @@ def _feature_values(feature: memoryview) -> Array | None:
     return np.concatenate([np.empty(0, DTYPES[kind]), *(numbers(f, DTYPES[kind]) for f in found)])
 
 
-def _holds_nothing(value: Any) -> bool:
+def _holds_nothing(value: object) -> bool:
     return value is None or (isinstance(value, Sequence) and not isinstance(value, str | bytes) and not len(value))
 
 
-def _flat_or_listed(name: str, value: Any) -> Array | list[Any]:
+def _flat_or_listed(name: str, value: object) -> Array | list[Any]:
     """Return what is not a plain number or text, or a list of these, as the kernel takes it."""
     row = _flat(name, value)
     return row.tolist() if row.dtype.hasobject else row
 
 
-def _flat(name: str, value: Any) -> Array:
+def _flat(name: str, value: object) -> Array:
     """Return the values of a feature in one row: int64, float32 or bytes."""
     array = np.asarray(value, object) if isinstance(value, str | bytes) else np.asarray(value)
     if array.dtype.kind in "SU":

@@ -105,7 +105,7 @@ def varying(name: str, kind: int, *, single: bool, in_steps: bool) -> Request:
     return Request(name.encode(), kind, in_steps, -1, skip_empty=single and not in_steps)
 
 
-def sizes_of(shape: Any) -> tuple[int, ...]:
+def sizes_of(shape: object) -> tuple[int, ...]:
     """Return a shape as a tuple of sizes, all of which are known."""
     sizes = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
     if any(size is None or size < 0 for size in sizes):
@@ -113,7 +113,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def as_tuples(value: Any) -> Any:
+def as_tuples(value: object) -> Any:
     """Return lists and arrays as tuples, so that descriptions can be compared."""
     if isinstance(value, np.ndarray):
         value = value.tolist()

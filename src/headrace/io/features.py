@@ -150,7 +150,7 @@ class VarLenFeature(Feature):
         return TensorSpec((None,) * batch + (None,), DTYPES[self.kind])
 
 
-def _default(name: str, value: Any, kind: int, shape: tuple[int, ...]) -> Any:
+def _default(name: str, value: object, kind: int, shape: tuple[int, ...]) -> Any:
     array = np.asarray(value, object if kind == BYTES else None)
     if array.size != math.prod(shape):
         raise ValueError(f"feature {name!r}: the default has shape {array.shape} where {shape} was asked")

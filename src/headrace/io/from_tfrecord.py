@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.columns.arrow_text import parts
 from headrace.columns.kind import Column
-from headrace.core.types import TensorLike
+from headrace.core.types import FilePatterns, TensorLike
 from headrace.errors import ParseError
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
@@ -35,16 +35,17 @@ from headrace.plan.structure import Structure, flatten
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def from_tfrecord(
-    file_pattern: Any,
+    file_pattern: FilePatterns,
     features: Mapping[str, Feature] | None = None,
     compression_type: str | None = None,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     *,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, object] | None = None,

@@ -151,7 +151,7 @@ def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
     _transfer(src, dst, overwrite, lambda system, a, b: system.cp_file(a, b))
 
 
-def _transfer(src: Path, dst: Path, overwrite: bool, act: Callable[[Any, str, str], Any]) -> None:
+def _transfer(src: Path, dst: Path, overwrite: bool, act: Callable[[Any, str, str], object]) -> None:
     with _at(src) as (system, source), _at(dst) as (other, target):
         if not overwrite and other.exists(target):
             raise FileExistsError(f"{_name(dst)} is there already: overwrite=True replaces it")

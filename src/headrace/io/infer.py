@@ -16,7 +16,9 @@ from headrace.io.features import FixedLenFeature, VarLenFeature
 from headrace.io.wire import fields
 
 
-def infer_features(path_or_records: Any, limit: int = 100, compression_type: str | None = None) -> dict[str, Feature]:
+def infer_features(
+    path_or_records: object, limit: int = 100, compression_type: str | None = None
+) -> dict[str, Feature]:
     """Infer features for `parse_example` from the first `limit` Examples of a file, or from some records.
 
     A feature has a fixed length if all of them agree, else a variable one.

@@ -42,7 +42,7 @@ tried.
 """
 
 
-def _batch_specs(serialized: TensorLike, features: Features, example_names: Any = None) -> dict[str, TensorSpec]:
+def _batch_specs(serialized: TensorLike, features: Features, example_names: object = None) -> dict[str, TensorSpec]:
     """Return the specs of a batch in a traced function, for features whose columns do not depend on their batch."""
     if example_names is not None or not all(isinstance(f, FixedLenFeature | VarLenFeature) for f in features.values()):
         raise ValueError("each batch is parsed by itself")
@@ -55,7 +55,7 @@ def _sized(spec: TensorSpec, size: int | None) -> TensorSpec:
 
 
 def _batch_columns(
-    serialized: TensorLike, features: Features, example_names: Any = None
+    serialized: TensorLike, features: Features, example_names: object = None
 ) -> Callable[[Column], Columns]:
     """Return the block form of `parse_example`: all records of all batches at once, and no object for any of them."""
     del serialized, example_names
@@ -74,7 +74,7 @@ def _stack(column: Column, size: int) -> Column:
 
 
 @traced_operation(spec=_batch_specs, block=_batch_columns)
-def parse_example(serialized: TensorLike, features: Features, example_names: Sequence[Any] | None = None) -> Columns:
+def parse_example(serialized: TensorLike, features: Features, example_names: Sequence[object] | None = None) -> Columns:
     """Parse a batch of serialized tf.Examples.
 
     As tf.io.parse_example, save that a VarLenFeature gives an hr.Ragged and a SparseFeature an hr.io.Sparse.
@@ -118,7 +118,7 @@ def parse_sequence_example(
     serialized: TensorLike,
     context_features: Features | None = None,
     sequence_features: Features | None = None,
-    example_names: Sequence[Any] | None = None,
+    example_names: Sequence[object] | None = None,
 ) -> tuple[Columns, Columns, Columns]:
     """Parse a batch of serialized tf.SequenceExamples: their context, their lists, and how long the padded ones are.
 
@@ -329,7 +329,7 @@ def _plan(
 
 
 @contextmanager
-def _name_record(names: Sequence[Any] | None) -> Iterator[None]:
+def _name_record(names: Sequence[object] | None) -> Iterator[None]:
     """Says in an error which record of the batch it was."""
     try:
         yield

@@ -33,7 +33,7 @@ class Sparse(NamedTuple):
     values: Array
     dense_shape: NDArray[np.int64]
 
-    def to_dense(self, default_value: Any = 0) -> Array:
+    def to_dense(self, default_value: object = 0) -> Array:
         """Return the whole tensor."""
         dense = np.full(self.dense_shape, default_value, self.values.dtype)
         dense[tuple(self.indices.T)] = self.values

@@ -185,7 +185,7 @@ def records_of(records: TensorLike) -> pa.LargeBinaryArray:
     return arrow_text.binary(*joined)
 
 
-def _numbered_record(number: int, record: Any) -> bytes:
+def _numbered_record(number: int, record: object) -> bytes:
     try:
         return record_bytes(record)
     except TypeError as error:

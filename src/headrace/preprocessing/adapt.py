@@ -32,7 +32,7 @@ class How:
     cluster: Any = None
 
 
-def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:
+def learn(layer: object, data: object, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:
     """Call `take` with columns, and how many axes an element of them has: of a dataset, or of one array of rows."""
     name = (layer if isinstance(layer, type) else type(layer)).__name__
     if not is_dataset(data):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.columns import RaggedText, Stacked, text_column
@@ -83,7 +83,7 @@ def _block(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> Callabl
 
 
 @traced_operation(spec=_spec, block=_block)
-def preprocess(inputs: tuple[Any, ...], layer: PreprocessingLayer) -> Tensor:
+def preprocess(inputs: tuple[object, ...], layer: PreprocessingLayer) -> Tensor:
     """Return what the layer makes of one element."""
     if all(map(is_single, inputs)):
         boxes = [plain_column([value.item() if isinstance(value, np.ndarray) else value]) for value in inputs]
@@ -93,7 +93,7 @@ def preprocess(inputs: tuple[Any, ...], layer: PreprocessingLayer) -> Tensor:
     return made.values if isinstance(made, Ragged) and isinstance(made.values, Ragged) else made[0]
 
 
-def _cast(made: Column, dtype: Any) -> Column:
+def _cast(made: Column, dtype: DTypeLike) -> Column:
     return Ragged(_cast(made.values, dtype), made.offsets) if isinstance(made, Ragged) else made.astype(dtype)
 
 
@@ -173,7 +173,7 @@ def _count_ids(
     return np.minimum(out, 1) if mode == "multi_hot" else out
 
 
-def encoded_spec(shape: tuple[int | None, ...], mode: str, depth: int, dtype: Any = np.int64) -> TensorSpec:
+def encoded_spec(shape: tuple[int | None, ...], mode: str, depth: int, dtype: DTypeLike = np.int64) -> TensorSpec:
     """Return what `encode` gives of an element of this shape."""
     if mode == "int":
         return TensorSpec(shape, dtype)

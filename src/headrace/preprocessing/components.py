@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from headrace.columns import Varied
 from headrace.columns.block import Block
 from headrace.columns.kind import Column
-from headrace.core.types import Array, Tensor, TensorLike
+from headrace.core.types import Array, StrPath, Tensor, TensorLike
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Quantiles
@@ -23,6 +23,9 @@ from headrace.preprocessing.base import PreprocessingLayer
 from headrace.preprocessing.normalization import Normalization
 from headrace.preprocessing.numbers import Discretization
 from headrace.preprocessing.row_moments import RowMoments
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 Path = tuple[Any, ...]
 
@@ -70,7 +73,7 @@ class ComponentLayers(ABC):
 
     @classmethod
     def _learn(
-        cls, ds: Any, columns: Sequence[Any] | None, make: Callable[[TensorSpec], Any], **how: Any
+        cls, ds: Any, columns: Sequence[object] | None, make: Callable[[TensorSpec], object], **how: Any
     ) -> dict[str, Any]:
         """Return what is learnt of each component: of all of real numbers, or of those named."""
         found: dict[str, Any] = {}
@@ -104,7 +107,7 @@ class ComponentLayers(ABC):
 
     @classmethod
     @abstractmethod
-    def adapt(cls, ds: Any) -> Self:
+    def adapt(cls, ds: Dataset) -> Self:
         """Layers made of what a dataset holds."""
 
 
@@ -141,10 +144,10 @@ class Normalizer(ComponentLayers):
     @classmethod
     def adapt(
         cls,
-        ds: Any,
-        columns: Sequence[Any] | None = None,
+        ds: Dataset,
+        columns: Sequence[object] | None = None,
         *,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> Normalizer:
@@ -185,11 +188,11 @@ class Discretizer(ComponentLayers):
     @classmethod
     def adapt(
         cls,
-        ds: Any,
-        columns: Sequence[Any] | None = None,
+        ds: Dataset,
+        columns: Sequence[object] | None = None,
         *,
         num_bins: int = 10,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> Discretizer:

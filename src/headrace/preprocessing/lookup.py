@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.kind import Column
-from headrace.core.types import Array
+from headrace.core.types import Array, StrPath, TensorLike
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
@@ -19,6 +19,9 @@ from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import Documents, How, documents, flat_raw, learn
 from headrace.preprocessing.base import MODES, PreprocessingLayer, encode, encoded_spec, settle_options
 from headrace.preprocessing.hashing import salt_words, salted_hashes
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 L = TypeVar("L", bound="Lookup")
 
@@ -93,13 +96,13 @@ class Lookup(PreprocessingLayer):
             raise ValueError(f"{name}: idf_weights must be one for each of {count} tokens, not {weights.shape}")
         object.__setattr__(self, "idf_weights", np.concatenate([np.repeat(weights.mean(), missing), weights]))
 
-    def _token(self, value: Any) -> Any:
+    def _token(self, value: object) -> Any:
         raise NotImplementedError
 
     def _unknown(self, raw: Raw) -> NDArray[np.int64]:
         raise NotImplementedError
 
-    def _readable(self, token: Any) -> Any:
+    def _readable(self, token: object) -> Any:
         return token
 
     @property
@@ -190,10 +193,10 @@ class Lookup(PreprocessingLayer):
 
     def adapt(
         self: L,
-        data: Any,
+        data: Dataset | TensorLike,
         steps: int | None = None,
         *,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> L:
@@ -269,7 +272,7 @@ class StringLookup(Lookup):
         except UnicodeDecodeError:
             return token
 
-    def _token(self, value: Any) -> bytes:
+    def _token(self, value: object) -> bytes:
         if not isinstance(value, str | bytes):
             raise TypeError(f"StringLookup: {value!r} is no text")
         return value.encode() if isinstance(value, str) else value
@@ -316,7 +319,7 @@ class IntegerLookup(Lookup):
             raise ValueError("IntegerLookup: salt needs oov_method='farmhash'")
         super().__post_init__()
 
-    def _token(self, value: Any) -> int:
+    def _token(self, value: object) -> int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             if isinstance(value, bytes):
                 return int(value)

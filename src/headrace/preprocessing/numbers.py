@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Tensor, TensorLike
+from headrace.core.types import Array, StrPath, Tensor, TensorLike
 from headrace.feature_column.learners import Quantiles
 from headrace.feature_column.raw import Raw
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat, learn
 from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, preprocess, settle_options
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,10 @@ class Discretization(PreprocessingLayer):
 
     def adapt(
         self,
-        data: Any,
+        data: Dataset | TensorLike,
         steps: int | None = None,
         *,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> Discretization:
@@ -195,7 +198,7 @@ def _both(made: Ragged) -> tuple[Ragged, Array]:
     return Ragged(made.values["id"], made.offsets), made.values["weight"]
 
 
-def numbers_in(layer: PreprocessingLayer, values: Any) -> Array:
+def numbers_in(layer: PreprocessingLayer, values: object) -> Array:
     """Return an array of numbers."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
         raise TypeError(f"{type(layer).__name__} takes numbers, not text")

@@ -63,12 +63,12 @@ class Work:
             made = self.run(text)
         return layout.lay_rows(*made) if self.gives_rows else layout.lay(made)
 
-    def on_element(self, value: Any) -> Any:
+    def on_element(self, value: object) -> Any:
         """Return one component of an element."""
         return next(iter(values(self.on_column(one_row(value)))))
 
 
-def one_row(value: Any) -> Column:
+def one_row(value: object) -> Column:
     """Return a column that has this one component, a text or an array of them."""
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.item()
@@ -89,16 +89,16 @@ def one_row(value: Any) -> Column:
 def text_operation(describe: F) -> F:
     """Make a function of `describe`, which gets the same arguments, checks them, and says what Work there is."""
 
-    def spec(input: TensorLike, *args: Any, **kwargs: Any) -> TensorSpec:
+    def spec(input: TensorLike, *args: object, **kwargs: object) -> TensorSpec:
         work: Work = describe(input, *args, **kwargs)
         return work.spec(input)
 
-    def block(input: TensorLike, *args: Any, **kwargs: Any) -> Callable[[Column], Column]:
+    def block(input: TensorLike, *args: object, **kwargs: object) -> Callable[[Column], Column]:
         work: Work = describe(input, *args, **kwargs)
         return work.on_column
 
     @functools.wraps(describe)
-    def function(input: TensorLike, *args: Any, **kwargs: Any) -> Tensor:
+    def function(input: TensorLike, *args: object, **kwargs: object) -> Tensor:
         work: Work = describe(input, *args, **kwargs)
         return work.on_element(input)
 
@@ -122,7 +122,7 @@ def as_strings(text: pa.Array) -> pa.Array:
     return binary(*parts(text), pa.large_string()) if text.type == pa.large_binary() else text
 
 
-def check_choice(name: str, value: Any, known: Sequence[str]) -> str:
+def check_choice(name: str, value: object, known: Sequence[str]) -> str:
     """Return an option that must be one of these."""
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")

@@ -163,7 +163,7 @@ def substr(input: TensorLike, pos: int, len: int, unit: str = "BYTE") -> Tensor:
     return Work(run)
 
 
-def _join_spec(inputs: Sequence[Any], separator: str | bytes = "") -> TensorSpec:
+def _join_spec(inputs: Sequence[object], separator: str | bytes = "") -> TensorSpec:
     as_bytes_of(separator)
     shapes = {each.shape for each in inputs if isinstance(each, TensorSpec)}
     kinds = {np.dtype(getattr(each, "dtype", None) or type(each)).kind for each in inputs}
@@ -172,13 +172,13 @@ def _join_spec(inputs: Sequence[Any], separator: str | bytes = "") -> TensorSpec
     return TensorSpec(shapes.pop(), bytes if "S" in kinds else str)
 
 
-def _join_block(inputs: Sequence[Any], separator: str | bytes = "") -> Callable[..., Column]:
+def _join_block(inputs: Sequence[object], separator: str | bytes = "") -> Callable[..., Column]:
     constants = [None if isinstance(each, TensorSpec) else each for each in inputs]
     return lambda *columns: _join_columns(constants, list(columns), separator)
 
 
 @traced_operation(spec=_join_spec, block=_join_block)
-def join(inputs: Sequence[Any], separator: str | bytes = "") -> Tensor:
+def join(inputs: Sequence[object], separator: str | bytes = "") -> Tensor:
     """Return texts, or arrays of them of one shape, put together place by place; single texts go with all places.
 
     What comes of str alone is str, else bytes.

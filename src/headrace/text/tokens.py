@@ -12,7 +12,7 @@ from headrace.text.tokenizers import Tokenizer
 
 
 def tokenize(
-    tokenizer: Any,
+    tokenizer: object,
     field: str | None = None,
     *,
     out: str = "tokens",
@@ -50,7 +50,7 @@ def tokenize(
     most = max_length
     kind = np.dtype(dtype)
 
-    def tokens_of_text(text: Any) -> Any:
+    def tokens_of_text(text: object) -> Any:
         tokens = made(text)
         if most is not None:
             tokens = tokens[:most]

@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.columns import Column, box_text, column_of, values
 from headrace.columns.arrow_text import parts
 from headrace.core.ragged import Ragged
-from headrace.core.types import Tensor, TensorLike
+from headrace.core.types import StrPath, Tensor, TensorLike
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import raw_of
 from headrace.plan.spec import TensorSpec
@@ -26,6 +26,8 @@ from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from headrace.dataset import Dataset
 
 MODES = ("int", "multi_hot", "count", "tf_idf")
 STANDARDS: dict[str, ByteMap] = {
@@ -134,10 +136,10 @@ class TextVectorization:
 
     def adapt(
         self,
-        data: Any,
+        data: Dataset | TensorLike,
         steps: int | None = None,
         *,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> TextVectorization:
@@ -227,7 +229,7 @@ class TextVectorization:
         return TensorSpec((*shape, length), np.int64)
 
 
-def _called(fn: Callable[[Any], Any], text: pa.Array, axes: int) -> tuple[pa.Array, Offsets]:
+def _called(fn: Callable[[Any], object], text: pa.Array, axes: int) -> tuple[pa.Array, Offsets]:
     """Return what a user's function makes of an array of texts, as the kernels take it."""
     made, layout = texts_of(one_row(fn(box_text(text))))
     if len(layout.axes) != axes or (axes == 1 and layout.axes[0] != len(text)):

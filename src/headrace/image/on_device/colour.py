@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headrace.core.types import DType
 from headrace.device.arithmetic import cast, torch_dtype
@@ -23,7 +24,7 @@ UINT8 = np.dtype(np.uint8)
 FLOAT = np.dtype(np.float32)
 
 
-def converted(machine: Machine, x: Any, dtype: DType, *, saturate: bool = False) -> Any:
+def converted(machine: Machine, x: object, dtype: DType, *, saturate: bool = False) -> Any:
     """Return pixels in another dtype, by the rules of `convert_image_dtype`."""
     torch, have = machine.torch, numpy_dtype_of(x)
     if have == dtype:
@@ -62,7 +63,7 @@ def _between_integers(machine: Machine, x: Any, have: DType, wanted: DType, *, s
     return (wide * ((other + 1) // (largest + 1))).to(torch_dtype(machine, wanted))
 
 
-def _unit(machine: Machine, x: Any) -> Any:
+def _unit(machine: Machine, x: object) -> Any:
     """Return pixels in float32, integers from 0 to 1."""
     return converted(machine, x, FLOAT)
 
@@ -73,7 +74,7 @@ def _back(machine: Machine, x: Any, dtype: DType) -> Any:
     return converted(machine, x, dtype, saturate=True)
 
 
-def _factors(machine: Machine, pixels: Pixels, value: Any, part: slice, dtype: Any = np.float32) -> Any:
+def _factors(machine: Machine, pixels: Pixels, value: object, part: slice, dtype: DTypeLike = np.float32) -> Any:
     factors = each_row(value, len(pixels), dtype)
     if factors.ndim != 1:
         raise ValueError(f"one number is needed for an image, not {factors.shape[1:]}")
@@ -91,7 +92,7 @@ def _brightness(machine: Machine, pixels: Pixels, delta: Any) -> Any:
 
 
 @image_form(colour.adjust_contrast, each=("contrast_factor",))
-def _contrast(machine: Machine, pixels: Pixels, contrast_factor: Any) -> Any:
+def _contrast(machine: Machine, pixels: Pixels, contrast_factor: object) -> Any:
     torch = machine.torch
 
     def change(x: Any, part: slice) -> Any:
@@ -112,11 +113,11 @@ def _need_colours(pixels: Pixels, what: str) -> None:
 
 
 @image_form(colour.adjust_saturation, each=("saturation_factor",))
-def _saturation(machine: Machine, pixels: Pixels, saturation_factor: Any) -> Any:
+def _saturation(machine: Machine, pixels: Pixels, saturation_factor: object) -> Any:
     _need_colours(pixels, "saturation")
     torch = machine.torch
 
-    def change(x: Any, part: slice) -> Any:
+    def change(x: object, part: slice) -> Any:
         own = _unit(machine, x)
         value, low = own.amax(3, keepdim=True), own.amin(3, keepdim=True)
         span = value - low
@@ -130,13 +131,13 @@ def _saturation(machine: Machine, pixels: Pixels, saturation_factor: Any) -> Any
 
 
 @image_form(colour.adjust_hue, each=("delta",))
-def _hue(machine: Machine, pixels: Pixels, delta: Any) -> Any:
+def _hue(machine: Machine, pixels: Pixels, delta: object) -> Any:
     _need_colours(pixels, "hue")
     if not (np.abs(each_row(delta, len(pixels), np.float32)) <= 1).all():
         raise ValueError("delta must be between -1 and 1")
     torch = machine.torch
 
-    def change(x: Any, part: slice) -> Any:
+    def change(x: object, part: slice) -> Any:
         own = _unit(machine, x)
         r, g, b = own[..., :1], own[..., 1:2], own[..., 2:]
         value, low = own.amax(3, keepdim=True), own.amin(3, keepdim=True)
@@ -154,7 +155,7 @@ def _hue(machine: Machine, pixels: Pixels, delta: Any) -> Any:
 
 
 @image_form(colour.adjust_gamma, each=("gamma", "gain"))
-def _gamma(machine: Machine, pixels: Pixels, gamma: Any, gain: Any) -> Any:
+def _gamma(machine: Machine, pixels: Pixels, gamma: object, gain: object) -> Any:
     powers, times = (each_row(value, len(pixels), np.float32) for value in (gamma, gain))
     if not (powers >= 0).all():
         raise ValueError("gamma must not be negative")
@@ -191,7 +192,7 @@ def _standardise(machine: Machine, pixels: Pixels) -> Any:
 def _grey(machine: Machine, pixels: Pixels) -> Any:
     _need_colours(pixels, "rgb_to_grayscale")
 
-    def change(x: Any, part: slice) -> Any:  # noqa: ARG001
+    def change(x: object, part: slice) -> Any:  # noqa: ARG001
         known = _unit(machine, x)
         red, green, blue = (known[..., i : i + 1] * float(np.float32(w)) for i, w in enumerate(colour.GREY))
         return converted(machine, (red + green) + blue, numpy_dtype_of(x))
@@ -247,6 +248,6 @@ def _rgb(machine: Machine, pixels: Pixels) -> Any:
 
 
 @image_form(convert_image_dtype)
-def _convert(machine: Machine, pixels: Pixels, dtype: Any, saturate: bool) -> Any:
+def _convert(machine: Machine, pixels: Pixels, dtype: DTypeLike, saturate: bool) -> Any:
     made = converted(machine, pixels.flat, numpy_dtype(dtype), saturate=saturate)
     return Pixels(made, pixels.shapes, pixels.starts, pixels.strides)

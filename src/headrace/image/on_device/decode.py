@@ -58,7 +58,7 @@ def is_baseline(content: NDArray[np.uint8]) -> bool:
 @device_form("decode_jpeg", inspect.signature(decode_jpeg), on_cpu=("contents",), check=_why_not_there)
 def _decode(
     machine: Machine,
-    contents: Any,
+    contents: object,
     channels: int,
     ratio: int,
     fancy_upscaling: bool,

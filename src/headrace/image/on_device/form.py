@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 
 
 def image_form(
-    operation: Callable[..., Any], *, each: tuple[str, ...] = (), check: Callable[..., str | None] | None = None
+    operation: Callable[..., object], *, each: tuple[str, ...] = (), check: Callable[..., str | None] | None = None
 ) -> Callable[[Run], Run]:
     """Register `run(machine, pixels, **arguments)` as the form of an operation on images.
 

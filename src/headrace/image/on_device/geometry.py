@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.device.machine import Machine
 
 
-def _flags(pixels: Pixels, value: Any = True) -> Any:
+def _flags(pixels: Pixels, value: object = True) -> Any:
     return np.full(len(pixels), value)
 
 
@@ -31,7 +31,7 @@ def _flip_up_down(_machine: Machine, pixels: Pixels) -> Any:
 
 
 @image_form(geometry.flip_if, each=("flag",))
-def _flip_if(_machine: Machine, pixels: Pixels, flag: Any, upside_down: bool) -> Any:
+def _flip_if(_machine: Machine, pixels: Pixels, flag: object, upside_down: bool) -> Any:
     flags = each_row(flag, len(pixels), np.int64) != 0
     return pixels.mirrored(flags, 0 if upside_down else 1)
 
@@ -62,7 +62,7 @@ def _central_crop(_machine: Machine, pixels: Pixels, central_fraction: float) ->
 
 
 @image_form(random.crop_by_draws, each=("draws",))
-def _crop(_machine: Machine, pixels: Pixels, size: Any, draws: Any) -> Any:
+def _crop(_machine: Machine, pixels: Pixels, size: object, draws: object) -> Any:
     return _cut(pixels, random.drawn_cuts(pixels, size, draws))
 
 
@@ -70,8 +70,8 @@ def _crop(_machine: Machine, pixels: Pixels, size: Any, draws: Any) -> Any:
 def _crop_to_box(
     _machine: Machine,
     pixels: Pixels,
-    offset_height: Any,
-    offset_width: Any,
+    offset_height: object,
+    offset_width: object,
     target_height: int,
     target_width: int,
 ) -> Any:
@@ -80,7 +80,7 @@ def _crop_to_box(
 
 
 @image_form(geometry.crop_to_window, each=("window",))
-def _crop_to_window(_machine: Machine, pixels: Pixels, window: Any) -> Any:
+def _crop_to_window(_machine: Machine, pixels: Pixels, window: object) -> Any:
     windows = each_row(window, len(pixels), np.int64).reshape(len(pixels), 4)
     return _cut(pixels, geometry.cuts_at(pixels, *windows.T))
 
@@ -99,7 +99,7 @@ def framed(machine: Machine, pixels: Pixels, corners: Any, height: int, width: i
 
 @image_form(geometry.pad_to_bounding_box, each=("offset_height", "offset_width"))
 def _pad(
-    machine: Machine, pixels: Pixels, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+    machine: Machine, pixels: Pixels, offset_height: object, offset_width: object, target_height: int, target_width: int
 ) -> Any:
     corners = geometry.corners_within(pixels, offset_height, offset_width, target_height, target_width)
     return framed(machine, pixels, corners, target_height, target_width)

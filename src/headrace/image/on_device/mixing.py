@@ -46,7 +46,7 @@ def _mixup(machine: Machine, images: Any, labels: Any, draw: Any, alpha: float, 
 
 
 @device_form("cutmix_by_draws", inspect.signature(mixing.cutmix_by_draws), on_cpu=("draws",))
-def _cutmix(machine: Machine, images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> Any:
+def _cutmix(machine: Machine, images: Any, labels: Any, draws: object, alpha: float, num_classes: int | None) -> Any:
     mixing.check_batch(tuple(images.shape[1:]), tuple(labels.shape[1:]))
     height, width = images.shape[2:4]
     boxes = [mixing.cutmix_box(row, height, width, alpha) for row in np.asarray(draws)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from headrace.image.on_device.form import image_form
 from headrace.image.operation import each_row
 from headrace.image.rand_augment import BINS, around_middle, augment_by_draws, check_magnitude
 from headrace.image.rand_augment import CHANGES as ON_CPU
+
+if TYPE_CHECKING:
+    pass
 
 Amounts = NDArray[np.float64]
 Matrices = NDArray[np.float64]
@@ -48,7 +51,7 @@ def _matrices(amounts: Amounts, **places: Any) -> Matrices:
     return made
 
 
-def _turned(machine: Any, x: Any, amounts: Amounts, fill: int) -> Any:
+def _turned(machine: object, x: Any, amounts: Amounts, fill: int) -> Any:
     height, width = x.shape[1:3]
     made = []
     for degrees in amounts.tolist():
@@ -129,7 +132,7 @@ CHANGES: list[Change] = [
 
 
 @image_form(augment_by_draws, each=("draws",))
-def _augment(machine: Any, pixels: Pixels, draws: Any, magnitude: int, fill: int) -> Any:
+def _augment(machine: Any, pixels: Pixels, draws: object, magnitude: int, fill: int) -> Any:
     if pixels.flat.dtype != machine.torch.uint8:
         dtype = str(pixels.flat.dtype).removeprefix("torch.")
         raise TypeError(f"rand_augment works on uint8, not {dtype}: use it before images become floats")

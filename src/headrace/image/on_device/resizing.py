@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.device.arithmetic import cast
 from headrace.device.columns import numpy_dtype_of
@@ -23,7 +23,7 @@ MAX_TAPS = 4096
 """How many pixels may go into one, at most: each is read by itself."""
 
 
-def _to_dtype(machine: Machine, made: Any, method: str, dtype: Any) -> Any:
+def _to_dtype(machine: Machine, made: object, method: str, dtype: DTypeLike) -> Any:
     """Return resized images in the dtype that was asked for: floats are rounded half to even, and 0 to 255."""
     own = numpy_dtype_of(made)
     wanted = resize.resized_dtype(dtype, method, own)
@@ -107,7 +107,7 @@ def _resampled(machine: Machine, pixels: Pixels, height: int, width: int, method
     return made
 
 
-def _refuse_ratio(preserve_aspect_ratio: Any, **_: Any) -> str | None:
+def _refuse_ratio(preserve_aspect_ratio: object, **_: object) -> str | None:
     if preserve_aspect_ratio:
         return "preserve_aspect_ratio=True gives images of different sizes, which make no batch: use resize_with_pad"
     return None
@@ -115,7 +115,13 @@ def _refuse_ratio(preserve_aspect_ratio: Any, **_: Any) -> str | None:
 
 @image_form(resize.resize, check=_refuse_ratio)
 def _resize(
-    machine: Machine, pixels: Pixels, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    machine: Machine,
+    pixels: Pixels,
+    size: object,
+    method: str,
+    preserve_aspect_ratio: bool,
+    antialias: bool,
+    dtype: DTypeLike,
 ) -> Any:
     del preserve_aspect_ratio
     made = resized(machine, pixels, *resize.two_sizes(size), method, antialias)
@@ -126,13 +132,13 @@ def _resize(
 def _resized_crop(
     machine: Machine,
     pixels: Pixels,
-    size: Any,
+    size: object,
     draws: Any,
     scale: Any,
     ratio: Any,
     method: str,
     antialias: bool,
-    dtype: Any,
+    dtype: DTypeLike,
 ) -> Any:
     cuts = random.drawn_windows(pixels, each_row(draws, len(pixels)), scale, ratio)
     made = resized(machine, pixels.cropped(*cuts[:, :4].T), *resize.two_sizes(size), method, antialias)
