@@ -84,7 +84,7 @@ def with_histories(plan: Node, change: Callable[[int, Mix], MixHistory | None]) 
     return rebuild(plan, changed)
 
 
-def adopted(state: Any, plan: Node) -> tuple[Any, Node, list[int]]:
+def adopted(state: object, plan: Node) -> tuple[Any, Node, list[int]]:
     """The state as one of this plan, the plan with the state's weights so far, and which mixtures are to be changed.
 
     A state that belongs to the plan as it stands, or to another one altogether, is returned as it is.
@@ -124,7 +124,7 @@ def _part(entry: Any, name: str) -> Any:
 
 
 def _moved(
-    state: State, entry: Any, plan: Node, here: MixPlace, parked: dict[str, str]
+    state: State, entry: object, plan: Node, here: MixPlace, parked: dict[str, str]
 ) -> tuple[State, dict[str, str]]:
     """The state with the numbers of this plan, in which sources are known by their names; and where others stood."""
     line, names, counts, seeds = (_part(entry, name) for name in ("line", "names", "lines", "seeds"))
@@ -177,7 +177,7 @@ def _moved(
     return states.sealed(moved), parked
 
 
-def _given(position: Any, names: list[str]) -> dict[str | None, int]:
+def _given(position: object, names: list[str]) -> dict[str | None, int]:
     """How many rows of each source were given since the marks of the sources."""
     own = position[2] if isinstance(position, list) and len(position) > 2 else None
     return dict(zip([*names, None], own[1], strict=True)) if own and own[1] else {}

@@ -86,7 +86,7 @@ class Origin:
             timer.cancel()
             run.close()
 
-    def replay(self, call: Callable[[Block], Any]) -> Any:
+    def replay(self, call: Callable[[Block], object]) -> Any:
         """Make the row once more, on this thread, and call a function on it."""
         from headrace.execute.run import Pass
 

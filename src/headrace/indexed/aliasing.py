@@ -45,7 +45,7 @@ class SharedArrays:
                 return
 
 
-def shared_arrays(paths: Sequence[str], given: Sequence[Any], columns: Sequence[Any]) -> SharedArrays | None:
+def shared_arrays(paths: Sequence[str], given: Sequence[object], columns: Sequence[object]) -> SharedArrays | None:
     """Return those among the given arrays that the columns are views of, None if there are none."""
     found = [
         (path, value)
@@ -55,7 +55,7 @@ def shared_arrays(paths: Sequence[str], given: Sequence[Any], columns: Sequence[
     return SharedArrays([path for path, _ in found], [value for _, value in found]) if found else None
 
 
-def _is_view(column: Any, array: Array) -> bool:
+def _is_view(column: object, array: Array) -> bool:
     same = isinstance(column, np.ndarray) and column.dtype == array.dtype and not column.dtype.hasobject
     return same and np.may_share_memory(column, array)
 

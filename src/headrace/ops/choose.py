@@ -102,7 +102,7 @@ def check_weights(weights: np.ndarray[Any, np.dtype[np.float64]], count: int) ->
         raise ValueError(f"weights must be at least 0, not {weights.tolist()}")
 
 
-def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+def cumulative(weights: object, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Weights as steps from 0 to 1."""
     array = np.asarray(weights, np.float64)
     check_weights(array, count)
@@ -111,7 +111,7 @@ def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]
     return np.asarray(np.cumsum(array) / array.sum())
 
 
-def step_of(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+def step_of(draw: object, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
     """Return which step a draw falls into; a step of no width is never hit."""
     return np.searchsorted(steps, np.asarray(draw) / RANDOM_BOUND, side="right").astype(np.int64)
 

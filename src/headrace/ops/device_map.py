@@ -12,6 +12,7 @@ from headrace.columns import Column
 from headrace.columns.block import Block, concat
 from headrace.core import keys
 from headrace.core.random import RowGenerator, row_key
+from headrace.core.types import DeviceLike
 from headrace.device.columns import DeviceColumn
 from headrace.device.machine import DeviceMemoryError, Usage, check_device, machine_of
 from headrace.device.program import DeviceError
@@ -37,7 +38,7 @@ WORKING_COPIES = 8
 """How many copies of a result may be in memory while it is made: temporaries, indices, and queued batches."""
 
 
-def checked_device(operation: str, node: Node, device: Any, **unsupported: Any) -> str:
+def checked_device(operation: str, node: Node, device: DeviceLike, **unsupported: object) -> str:
     """Return the device of a map after `node`: the one that is given, or the one where its elements are."""
     for name, value in unsupported.items():
         if value not in (None, False, "auto", "vectorized"):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @explain_keywords
 def filter(
     self: Dataset[Element],
-    predicate: Callable[..., Any],
+    predicate: Callable[..., object],
     name: str | None = None,
     *,
     num_parallel_calls: int | None = None,
@@ -222,7 +222,7 @@ def _keep_decided(node: Filter, block: Block, results: list[CallOutcome]) -> lis
     return with_failures(node, block, results, good)
 
 
-def _decide(predicate: Callable[..., Any], *components: Any) -> bool:
+def _decide(predicate: Callable[..., object], *components: object) -> bool:
     return truth(predicate(*components))
 
 
@@ -242,7 +242,7 @@ def _keep_where(block: Block, keep: Array) -> list[Item]:
     return [chosen] if chosen.rows else []
 
 
-def truth(value: Any) -> bool:
+def truth(value: object) -> bool:
     """Return what a predicate may return: a bool, NumPy's or Python's, or an array that holds just one."""
     if value is True or value is False:
         return value

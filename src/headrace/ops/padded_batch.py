@@ -11,7 +11,7 @@ from headrace.columns import Column, RaggedText, Varied, column_of, in_own_kinds
 from headrace.columns.block import Block, leaf
 from headrace.columns.text import is_of_bytes
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, DType, Nested
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import positive
 from headrace.ops.shared.batching import Batching
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def padded_batch(
     self: Dataset,
     batch_size: int,
-    padded_shapes: Any = None,
-    padding_values: Any = None,
+    padded_shapes: Nested = None,
+    padding_values: Nested = None,
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
@@ -119,7 +119,7 @@ def _target(shape: Any) -> Shape:
     return tuple(None if n is None or n == -1 else int(n) for n in sizes)
 
 
-def _fill_nones(structure: Structure, values: Any) -> list[Any]:
+def _fill_nones(structure: Structure, values: object) -> list[Any]:
     """Return the leaves of `values` for the structure; a None stands for a whole component's default."""
     if values is None:
         return [None] * structure.leaves
@@ -131,7 +131,7 @@ def _fill_nones(structure: Structure, values: Any) -> list[Any]:
     return [found for child, item in pairs for found in _fill_nones(child, item)]
 
 
-def _same_kind(value: Any, dtype: DType | None) -> bool:
+def _same_kind(value: object, dtype: DType | None) -> bool:
     if dtype is None:
         return True
     if isinstance(value, str | bytes):
@@ -183,7 +183,7 @@ def column_dtype(col: Column) -> DType | None:
     return np.dtype(type(first)) if isinstance(first, str | bytes) else getattr(first, "dtype", None)
 
 
-def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
+def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: object) -> Column | str:
     """Return every `size` rows of a column padded and stacked, or why they cannot be."""
     if isinstance(col, RaggedText):
         col = col.boxed()
@@ -209,7 +209,7 @@ def _fits_as_it_is(shape: tuple[int | None, ...], target: tuple[int | None, ...]
     return len(shape) == len(target) and all(b is None or a == b for a, b in zip(shape, target, strict=True))
 
 
-def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: Any) -> Column | str:
+def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: object) -> Column | str:
     longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
     if length is not None and longest.max(initial=0) > length:
         return f"an element of length {longest.max()} does not fit into {length}"
@@ -225,7 +225,7 @@ def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler:
     return column_of(batches)
 
 
-def _padded_rows(rows: list[Array], target: Shape, filler: Any) -> Array | str:
+def _padded_rows(rows: list[Array], target: Shape, filler: object) -> Array | str:
     first = rows[0]
     for row in rows:
         if row.ndim != first.ndim:
@@ -247,7 +247,7 @@ def _padded_rows(rows: list[Array], target: Shape, filler: Any) -> Array | str:
     return out
 
 
-def _default(dtype: DType, example: Any) -> Any:
+def _default(dtype: DType, example: object) -> Any:
     """Return what a batch is filled up with; `example` is one of its values, if it has any."""
     if dtype.kind == "O":
         return b"" if isinstance(example, bytes) or (example is None and is_of_bytes(dtype)) else ""

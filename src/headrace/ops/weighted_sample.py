@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ BITS = 53
 
 def weighted_sample(
     self: Dataset,
-    weights: Sequence[float] | Array | str | Callable[..., Any],
+    weights: Sequence[float] | Array | str | Callable[..., object],
     num_samples: int | None = None,
     *,
     replacement: bool = True,
@@ -98,7 +98,7 @@ def weighted_sample(
     )  # fmt: skip
 
 
-def _read_weights(ds: Dataset, by: str | Callable[..., Any]) -> list[float]:
+def _read_weights(ds: Dataset, by: str | Callable[..., object]) -> list[float]:
     if isinstance(by, str):
         component = by
         chosen = ds.map(lambda element: element[component])

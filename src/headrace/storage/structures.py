@@ -91,7 +91,7 @@ class StoredLayout(NamedTuple):
     order: list[int] | None
 
 
-def structure_of(plain: Any, types: Types) -> StoredLayout:
+def structure_of(plain: object, types: Types) -> StoredLayout:
     """Return the structure in a JSON value. Raise StorageError if it holds none."""
     before = len(types.unknown)
     try:
@@ -170,7 +170,7 @@ def stored_spec(plain: Any, types: Types) -> Spec:
     return Spec(structure, tuple(leaves if order is None else [leaves[i] for i in order]))
 
 
-def _plain_key(key: Any) -> Any:
+def _plain_key(key: object) -> Any:
     if isinstance(key, str | int):
         return key
     raise StorageError(f"elements with the key {key!r} cannot be stored: keys must be str or int")

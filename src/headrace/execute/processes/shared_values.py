@@ -127,7 +127,7 @@ def take_apart(parts: list[Any]) -> PackedValues:
     rest: list[Any] = []
     plan: list[Any] = []
 
-    def noted(column: Any) -> Any:
+    def noted(column: object) -> Any:
         if type(column) is np.ndarray and column.dtype.kind in "biufcmM" and not is_extended(column.dtype):
             arrays.append(column)
             return len(arrays) - 1, column.dtype.str, column.shape
@@ -145,7 +145,7 @@ def take_apart(parts: list[Any]) -> PackedValues:
     return PackedValues(plan, len(rest), data, arrays + buffers, [buffer.nbytes for buffer in buffers])
 
 
-def _compact(column: Any) -> Any:
+def _compact(column: object) -> Any:
     """Return an Arrow array without the rows around it, which would be pickled with it."""
     import pyarrow as pa
 
@@ -186,7 +186,7 @@ def _orders(structure: Structure) -> Any:
 
 
 @lru_cache(256)
-def _pickle_structure(structure: Structure, _orders: Any) -> bytes:
+def _pickle_structure(structure: Structure, _orders: object) -> bytes:
     return _pickle_apart(structure, [])[0]
 
 
@@ -196,7 +196,7 @@ def _read(structure: bytes) -> Structure:
     return made
 
 
-def _pickle_apart(value: Any, arrays: list[Array]) -> tuple[bytes, list[Array]]:
+def _pickle_apart(value: object, arrays: list[Array]) -> tuple[bytes, list[Array]]:
     """Return the pickled value without its arrays, which are appended to `arrays`, and its out-of-band buffers."""
     file = io.BytesIO()
     buffers: list[Array] = []
@@ -209,7 +209,7 @@ def _pickle_apart(value: Any, arrays: list[Array]) -> tuple[bytes, list[Array]]:
 class Packer(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickle for another process: objects that it could not import go by value."""
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, FunctionType | type):
             _prepare(obj.__module__)
         if type(obj) is FunctionType and (original := original_of(obj)) is not None:
@@ -222,7 +222,7 @@ class _Packer(Packer):
 
     arrays: list[Array]
 
-    def persistent_id(self, obj: Any) -> Any:
+    def persistent_id(self, obj: object) -> Any:
         if type(obj) is not np.ndarray or obj.dtype.hasobject:
             return None
         self.arrays.append(obj)

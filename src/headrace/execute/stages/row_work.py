@@ -40,7 +40,7 @@ class RowsInTheMaking:
         self._taken = 0
         self._ended = False
 
-    def add(self, made: Any, nanoseconds: int) -> None:
+    def add(self, made: object, nanoseconds: int) -> None:
         """Add one finished row and how long it took."""
         self._times.append(nanoseconds)
         self._made.append(made)
@@ -86,10 +86,10 @@ class RowTimes(threading.local):
 ROW_TIMES = RowTimes()
 
 
-def noting(fn: Callable[..., Any], kept: list[int]) -> Callable[..., Any]:
+def noting(fn: Callable[..., object], kept: list[int]) -> Callable[..., Any]:
     """Return the function, noting how long each call takes in nanoseconds."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         started = perf_counter_ns()
         try:
             return fn(*args)
@@ -99,7 +99,7 @@ def noting(fn: Callable[..., Any], kept: list[int]) -> Callable[..., Any]:
     return call
 
 
-def timed(rows: Iterator[Any]) -> Iterator[tuple[Any, int]]:
+def timed(rows: Iterator[object]) -> Iterator[tuple[Any, int]]:
     """Yield each result and how long it took."""
     while True:
         started = perf_counter_ns()

@@ -222,14 +222,14 @@ def _private(column: Column, keep: bool) -> Iterator[Any]:
     return (_own(row, keep) for row in values(column))
 
 
-def _own(value: Any, keep: bool) -> Any:
+def _own(value: object, keep: bool) -> Any:
     if isinstance(value, np.ndarray) and (keep or not value.flags.writeable):
         return value.copy()
     return value
 
 
 def call_each_row(
-    fn: Callable[..., Any], block: Block, *, keep: bool = False, with_ids: bool = False
+    fn: Callable[..., object], block: Block, *, keep: bool = False, with_ids: bool = False
 ) -> Iterator[CallOutcome]:
     """Yield the function called on each row, `with_ids` on its id before all else.
 
@@ -256,12 +256,12 @@ def call_each_row(
             return
 
 
-def _id_first(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
+def _id_first(row: tuple[object, tuple[object, ...]]) -> tuple[Any, ...]:
     first, rest = row
     return first, *rest
 
 
-def each(rows: Iterator[Any]) -> Iterator[CallOutcome]:
+def each(rows: Iterator[object]) -> Iterator[CallOutcome]:
     """True and a row, or False and the exception that came in its place."""
     while True:
         try:
@@ -310,7 +310,7 @@ def with_failures(
 
 
 def check_promise(
-    fn: Callable[..., Any], value: Any, signature: Spec | None, rooms: Rooms | None = None
+    fn: Callable[..., object], value: object, signature: Spec | None, rooms: Rooms | None = None
 ) -> tuple[Structure, list[Any]]:
     """Return a function's result as an element. Raise if it does not match the signature, or is None."""
     if value is None:
@@ -325,7 +325,7 @@ def check_promise(
 
 
 def make_rows(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     signature: Spec | None,
     block: Block,
     *,
@@ -337,7 +337,7 @@ def make_rows(
 
 
 def _check_each(
-    fn: Callable[..., Any], signature: Spec | None, called: Iterable[CallOutcome], rooms: Rooms | None
+    fn: Callable[..., object], signature: Spec | None, called: Iterable[CallOutcome], rooms: Rooms | None
 ) -> Iterator[RowMade]:
     for fine, value in called:
         if not fine:
@@ -351,7 +351,7 @@ def _check_each(
 
 
 def call_on_rows(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     signature: Spec | None,
     block: Block,
     *,
@@ -387,7 +387,7 @@ def _unless(cancelled: Callable[[], bool], called: Iterator[CallOutcome]) -> Ite
         yield outcome
 
 
-def _room_like(value: Any, rows: int) -> ExactRows | None:
+def _room_like(value: object, rows: int) -> ExactRows | None:
     """Allocate room for rows like this one; None if they must be converted one by one."""
     if value is None:
         return None

@@ -52,7 +52,7 @@ class MapChain(Combined):
         graph = self.function.graph(self.input.spec)
         return graph.summary if isinstance(graph, Graph) else super().remark()
 
-    def call(self, *args: Any) -> Any:
+    def call(self, *args: object) -> Any:
         """Return the result of all functions for one row."""
         *others, last = self.combines
         for part in others:

@@ -30,13 +30,13 @@ class PackedField:
     separator: Any = None
     pad: Any = 0
 
-    def cell(self, value: Any) -> NDArray[np.uint8]:
+    def cell(self, value: object) -> NDArray[np.uint8]:
         """The bytes of one cell that holds `value`; none for None."""
         if value is None:
             return np.empty(0, np.uint8)
         return np.full(self.width, value, self.dtype).reshape(-1).view(np.uint8)
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: object) -> bool:
         """Whether a component is one document of this field."""
         return (
             isinstance(value, np.ndarray)
@@ -235,7 +235,7 @@ class PackArguments:
         return dtype, width
 
 
-def _by_field(fields: Mapping[str, int], what: str, given: Any) -> dict[str, Any]:
+def _by_field(fields: Mapping[str, int], what: str, given: object) -> dict[str, Any]:
     """A value for each field that has one."""
     if given is None:
         return {}

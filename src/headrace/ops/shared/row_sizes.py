@@ -21,7 +21,7 @@ Size = int | float | Exception
 """How large a row is, or why that is not known."""
 
 
-def size_arguments(operation: str, what: str, given: Any, spec: Spec) -> tuple[Callable[..., Any] | None, Any]:
+def size_arguments(operation: str, what: str, given: object, spec: Spec) -> tuple[Callable[..., Any] | None, Any]:
     """A function, or the key of a component, of which a user gave one; None and None for the only component."""
     if callable(given):
         return function(operation, given, spec), None
@@ -35,7 +35,7 @@ def size_arguments(operation: str, what: str, given: Any, spec: Spec) -> tuple[C
     return None, given
 
 
-def leaf_number(operation: str, structure: Structure, key: Any) -> int:
+def leaf_number(operation: str, structure: Structure, key: object) -> int:
     """Which leaf a component is; the only one if the key is None."""
     if key is None:
         if structure.kind is not None:
@@ -69,7 +69,7 @@ def size_of_component(value: Any) -> Any:
     return value
 
 
-def checked_size(value: Any, kinds: str) -> int | float:
+def checked_size(value: object, kinds: str) -> int | float:
     """A size as a number: an integer of at least 0; any number where `kinds` allow it."""
     size = leaf(value)
     if not isinstance(size, np.number | np.bool_) or size.dtype.kind not in kinds:
@@ -81,7 +81,7 @@ def checked_size(value: Any, kinds: str) -> int | float:
     return number
 
 
-def row_sizes(operation: str, sized: Function | None, key: Any, block: Block, kinds: str = "iu") -> list[Size]:
+def row_sizes(operation: str, sized: Function | None, key: object, block: Block, kinds: str = "iu") -> list[Size]:
     """How large the rows of a block are."""
     if sized is None:
         return _component_sizes(operation, key, block, kinds)
@@ -94,7 +94,7 @@ def row_sizes(operation: str, sized: Function | None, key: Any, block: Block, ki
     return made
 
 
-def _component_sizes(operation: str, key: Any, block: Block, kinds: str) -> list[Size]:
+def _component_sizes(operation: str, key: object, block: Block, kinds: str) -> list[Size]:
     try:
         column = block.columns[leaf_number(operation, block.structure, key)]
     except SpecError as error:

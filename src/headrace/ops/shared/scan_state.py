@@ -24,7 +24,7 @@ class Carried:
         self._leaves = leaves
 
     @classmethod
-    def start(cls, operation: str, value: Any) -> Carried:
+    def start(cls, operation: str, value: object) -> Carried:
         """Return the initial state that a user gave."""
         structure, leaves = flatten(value)
         return cls(operation, structure, [_keep(v) for v in leaves])
@@ -53,7 +53,7 @@ class Carried:
         return [_plain(v) for v in self._leaves]
 
     @classmethod
-    def from_json(cls, data: Any) -> Carried:
+    def from_json(cls, data: object) -> Carried:
         """Return what `to_json` gave, of no structure yet."""
         if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
             raise StateError(f"the state is damaged: {data!r:.80} are no values")
@@ -69,12 +69,12 @@ class Carried:
         return Carried(self._operation, self._structure, other._leaves)
 
 
-def _keep(value: Any) -> Any:
+def _keep(value: object) -> Any:
     made = leaf(value)
     return made.copy() if isinstance(made, np.ndarray) else made
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, str):
         return {"str": value}
     if isinstance(value, bytes):
