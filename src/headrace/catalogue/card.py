@@ -115,7 +115,7 @@ def _picture(picture: Array) -> str:
     return f'<img alt="{picture.shape[1]} × {picture.shape[0]}" src="data:image/png;base64,{data}">'
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return html.escape(str(value))
 
 

@@ -150,7 +150,7 @@ def check_version(before: Version, after: Version, changes: Sequence[Change], na
         )
 
 
-def check_made_by(folder: Path, now: Mapping[str, Any], name: str) -> None:
+def check_made_by(folder: Path, now: Mapping[str, object], name: str) -> None:
     """Refuse a version that was built by something else than it would be built by now; one that says nothing passes."""
     if not (folder / MADE_BY).exists():
         return

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from headrace.tfds.feature import (
     Text,
 )
 
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
 ROWS_PER_TAR = 10_000
 """How many rows a tar file has."""
 
@@ -44,7 +47,7 @@ def export_huggingface(builder: ReadOnlyBuilder, target: Path) -> None:
         for split in builder.info.splits:
             ds = builder.as_dataset(split, decoders=decoders, order="file")
 
-            def rows(ds: Any = ds) -> Iterator[Any]:
+            def rows(ds: Dataset = ds) -> Iterator[Any]:
                 return (huggingface_value(row, builder.info.features) for row in ds)
 
             made[split] = datasets.Dataset.from_generator(
@@ -139,7 +142,7 @@ def _files(key: str, row: Any, features: FeatureConnector) -> Iterator[tuple[str
         yield f"{key}.json", json.dumps(rest, default=_plain).encode()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, dict):

@@ -105,7 +105,7 @@ def _column(attribute: ArffAttribute, values: list[str | None]) -> tuple[Feature
     return Text(), ["" if value is None else value for value in values]
 
 
-def _names(said: Any) -> list[str]:
+def _names(said: object) -> list[str]:
     """Return the columns of a field that is a list, or a text with commas between."""
     if said is None:
         return []

@@ -84,7 +84,7 @@ def _list_kind(spec: TensorSpec | DatasetSpec | None) -> pa.DataType | None:
     return kind
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic | Ragged) else value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns.block import Block
 from headrace.core.types import DType
@@ -30,7 +30,7 @@ def schema_of(spec: Spec) -> pa.Schema | None:
     return pa.schema([pa.field(n, k) for n, k in zip(column_names(spec.structure), kinds, strict=True)])
 
 
-def _kind_of(name: str, leaf: Any) -> pa.DataType | None:
+def _kind_of(name: str, leaf: object) -> pa.DataType | None:
     import pyarrow as pa
 
     if not isinstance(leaf, TensorSpec):

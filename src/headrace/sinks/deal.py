@@ -214,7 +214,7 @@ def _sizes(column: Column) -> Any:
     return np.array([_object_size(value) for value in values(column)], np.int64)
 
 
-def _sums(sizes: Any, offsets: Any) -> NDArray[np.int64]:
+def _sums(sizes: Any, offsets: object) -> NDArray[np.int64]:
     cuts = np.asarray(offsets, np.int64)
     if isinstance(sizes, int):
         return np.diff(cuts) * sizes
@@ -222,7 +222,7 @@ def _sums(sizes: Any, offsets: Any) -> NDArray[np.int64]:
     return np.diff(ends[cuts])
 
 
-def _object_size(value: Any) -> int:
+def _object_size(value: object) -> int:
     if isinstance(value, str):
         return len(value.encode(errors="surrogatepass"))
     if isinstance(value, bytes):

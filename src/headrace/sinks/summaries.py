@@ -211,7 +211,7 @@ def _alike(column: Column) -> list[Column]:
     return [_column_of_one(row) for row in column]
 
 
-def _column_of_one(row: Any) -> Column:
+def _column_of_one(row: object) -> Column:
     if isinstance(row, Ragged):
         return Ragged._of(row, np.array([0, len(row)]))
     return np.asarray(row)[None] if isinstance(row, np.ndarray | np.generic) else [row]

@@ -55,7 +55,7 @@ def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset
     class HeadraceDatasource(data.Datasource):  # type: ignore[misc]
         """One read task per part, however many Ray requests."""
 
-        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:  # noqa: ARG002
+        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Any]:  # noqa: ARG002
             told = BlockMetadata(
                 num_rows=None,
                 size_bytes=None if size is None else size // len(tables),

@@ -161,7 +161,7 @@ def tar_member(name: str, content: bytes) -> bytes:
     return b"".join([header, content, bytes(-len(content) % BLOCK)])
 
 
-def file_content(ending: str, value: Any) -> bytes:
+def file_content(ending: str, value: object) -> bytes:
     """Return a component as the bytes of a file that ends so."""
     if isinstance(value, bytes | bytearray):
         return bytes(value)

@@ -41,8 +41,8 @@ def BigQueryDataset(  # noqa: N802 - as tf.data's readers are named
     row_restriction: str = "",
     max_streams: int = 4,
     snapshot_time: datetime.datetime | None = None,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     project: str | None = None,
     client: Callable[[], Any] | None = None,
     query_client: Callable[[], Any] | None = None,
@@ -261,7 +261,7 @@ class Messages(Iterator["pa.RecordBatch"]):
         self._has_come = True
         return message
 
-    def _asked(self, work: Callable[[], Any]) -> Any:
+    def _asked(self, work: Callable[[], object]) -> Any:
         try:
             return work()
         except Exception as error:

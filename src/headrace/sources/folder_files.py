@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import StrPath
 from headrace.errors import what_there_is
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path, local_path
@@ -39,7 +40,7 @@ class FolderFiles(NamedTuple):
 
 
 def find_files(
-    path: Any,
+    path: StrPath,
     endings: tuple[str, ...],
     *,
     labels: bool,
@@ -121,7 +122,7 @@ def split_numbers(
 
 
 def dataset_of_files(
-    found: FolderFiles, read: Callable[[Any], Any], origin: str, threads: int | None, name: str | None
+    found: FolderFiles, read: Callable[[Any], object], origin: str, threads: int | None, name: str | None
 ) -> Dataset:
     """Return what `read` makes of each file's name, with the file's label if there are labels."""
     node = FileNames(

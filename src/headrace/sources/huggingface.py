@@ -109,7 +109,7 @@ class Decoded:
     def __getitems__(self, numbers: list[int]) -> list[Any]:
         return [self._value(value) for value in self._rows[numbers][self._column]]
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: object) -> Any:
         if not isinstance(value, list):
             return value
         try:
@@ -121,7 +121,7 @@ class Decoded:
             return made
 
 
-def _innermost(kind: Any) -> Any:
+def _innermost(kind: object) -> Any:
     """Return the dtype of the numbers in a list of any depth; object if they are none."""
     kind = getattr(kind, "storage_type", kind)
     while hasattr(kind, "value_type"):
@@ -133,7 +133,7 @@ def _innermost(kind: Any) -> Any:
     return dtype if dtype is not None and dtype.kind in "biuf" else np.dtype(object)
 
 
-def _plain(feature: Any) -> bool:
+def _plain(feature: object) -> bool:
     if type(feature).__name__ not in PLAIN:
         return False
     if isinstance(feature, dict):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from headrace.core.types import StrPath
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.load import load_image
 from headrace.image.resize import two_sizes
@@ -16,8 +17,8 @@ ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 
 def from_image_folder(
-    path: Any,
-    image_size: Any = None,
+    path: StrPath,
+    image_size: Sequence[int] | None = None,
     validation_split: float | None = None,
     subset: str | None = None,
     seed: int | None = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array
+from headrace.core.types import Array, StrPath
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path
 from headrace.image.decode import decode_image
@@ -33,13 +33,13 @@ MAX_SEED = 1_000_000
 
 
 def image_dataset_from_directory(
-    directory: Any,
-    labels: Any = "inferred",
+    directory: StrPath,
+    labels: object = "inferred",
     label_mode: str | None = "int",
     class_names: Sequence[str] | None = None,
     color_mode: str = "rgb",
     batch_size: int | None = 32,
-    image_size: Any = (256, 256),
+    image_size: Sequence[int] | None = (256, 256),
     shuffle: bool = True,
     seed: int | None = None,
     validation_split: float | None = None,
@@ -108,8 +108,8 @@ def image_dataset_from_directory(
 
 
 def text_dataset_from_directory(
-    directory: Any,
-    labels: Any = "inferred",
+    directory: StrPath,
+    labels: object = "inferred",
     label_mode: str | None = "int",
     class_names: Sequence[str] | None = None,
     batch_size: int | None = 32,
@@ -214,16 +214,16 @@ def timeseries_dataset_from_array(
     return ds if batch_size is None else ds.batch(batch_size)
 
 
-def _load_image(path: Any, sized: Callable[[Any], Any], channels: int, first: bool) -> Any:
+def _load_image(path: object, sized: Callable[[Any], Any], channels: int, first: bool) -> Any:
     image = sized(decode_image(read_file(path), channels))
     return image.transpose(2, 0, 1) if first else image
 
 
-def _resize(image: Any, size: tuple[int, int], method: str) -> Any:
+def _resize(image: object, size: tuple[int, int], method: str) -> Any:
     return resize(image, size, method)
 
 
-def _resize_padded(image: Any, size: tuple[int, int], method: str) -> Any:
+def _resize_padded(image: object, size: tuple[int, int], method: str) -> Any:
     return resize_with_pad(image, *size, method)
 
 
@@ -236,7 +236,7 @@ def _resize_cropped(image: Any, size: tuple[int, int], method: str) -> Any:
     return resize(cut, size, method)
 
 
-def _load_text(path: Any, length: int | None) -> Any:
+def _load_text(path: StrPath, length: int | None) -> Any:
     text = read_file(path)
     return text if length is None else text[:length]
 
@@ -244,7 +244,7 @@ def _load_text(path: Any, length: int | None) -> Any:
 class _Labels:
     """Options for labels."""
 
-    def __init__(self, labels: Any, mode: str | None, class_names: Sequence[str] | None) -> None:
+    def __init__(self, labels: object, mode: str | None, class_names: Sequence[str] | None) -> None:
         if mode not in ("int", "categorical", "binary", None):
             raise ValueError(f"label_mode is 'int', 'categorical', 'binary' or None, not {mode!r}")
         if class_names is not None and labels != "inferred":
@@ -303,7 +303,7 @@ class _Files:
         self.names, self.labels, self.classes, self.order = names, labels, classes, order
 
 
-def _find(directory: Any, endings: tuple[str, ...], labels: _Labels, order: _Order, follow_links: bool) -> _Files:
+def _find(directory: StrPath, endings: tuple[str, ...], labels: _Labels, order: _Order, follow_links: bool) -> _Files:
     """Return the files below a folder, those of a class together, each folder's own files before those of its
     sub-folders.
     """
@@ -334,7 +334,7 @@ def _find(directory: Any, endings: tuple[str, ...], labels: _Labels, order: _Ord
     return _Files(names, labels.encoded(np.array(numbers, np.int32), len(classes)), classes, order)
 
 
-def _datasets(files: _Files, load: Callable[[Any], Any], batch_size: int | None, origin: str) -> Any:
+def _datasets(files: _Files, load: Callable[[Any], object], batch_size: int | None, origin: str) -> Any:
     made = []
     for numbers, shuffled in files.order.parts(len(files.names)):
         names = [files.names[i] for i in numbers.tolist()]
@@ -350,5 +350,5 @@ def _datasets(files: _Files, load: Callable[[Any], Any], batch_size: int | None,
     return made if len(made) > 1 else made[0]
 
 
-def _with_label(load: Callable[[Any], Any], path: Any, label: Any) -> Any:
+def _with_label(load: Callable[[Any], object], path: StrPath, label: object) -> Any:
     return load(path), label

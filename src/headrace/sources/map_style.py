@@ -102,7 +102,7 @@ def fetch_map_style(node: MapStyle, ctx: Context, indices: Indices) -> list[Item
     return with_failures(node, scalar_block(indices, ids), results, good, indices)
 
 
-def row(value: Any) -> tuple[Structure, list[Any]]:
+def row(value: object) -> tuple[Structure, list[Any]]:
     """Return an element of what a dataset gave: tensors and images are arrays, a list is a tuple."""
     structure, leaves = flatten(tuple(value) if type(value) is list else value)
     return structure, [own_leaf(_array(v)) for v in leaves]

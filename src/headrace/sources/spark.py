@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def from_spark(
-    frame: Any,
+    frame: object,
     *,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read a Spark DataFrame as dicts, one partition at a time, made by Spark's executors as Arrow batches.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from headrace.columns import Column, text_column, values
+from headrace.core.types import FilePatterns
 from headrace.errors import NONSENSE, ParseError
 from headrace.formats.shared.files import open_path
 from headrace.formats.shared.format import ScanHints
@@ -33,6 +34,7 @@ from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def whole_numbers(rows: Column) -> Column:
@@ -88,16 +90,16 @@ DECODERS: dict[str, Callable[[Any], Any]] = {
 
 
 def WebDataset(  # noqa: N802 - as others name it
-    filenames: Any,
+    filenames: FilePatterns,
     fields: Sequence[str] | None = None,
-    decode: bool | Mapping[str, Callable[[Any], Any]] = True,
+    decode: bool | Mapping[str, Callable[[Any], object]] = True,
     compression_type: str | None = None,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     num_parallel_calls: int | None = AUTOTUNE,
     name: str | None = None,
     *,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, object] | None = None,

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.columns import values as column_values
+from headrace.core.types import Nested
 from headrace.errors import what_there_is
 from headrace.image.codecs import MAX_PIXELS
 from headrace.io.binary import bytes_column
@@ -46,7 +47,7 @@ class CustomDecoder:
     kwargs: tuple[tuple[str, Any], ...] = ()
 
 
-def make_decoder(fn: Callable[..., Any] | None = None, **_: Any) -> Any:
+def make_decoder(fn: Callable[..., object] | None = None, **_: object) -> Any:
     """Make a function `fn(stored, feature)` a decoder: `decoders={"image": my_decoder()}`.
 
     >>> @hr.tfds.decode.make_decoder
@@ -134,7 +135,7 @@ def decode_record(record: bytes, decoder: RecordDecoder) -> Any:
 
 
 def record_decoder(
-    features: FeatureConnector, decoders: Any = None, keys: Any = None, max_pixels: int | None = MAX_PIXELS
+    features: FeatureConnector, decoders: Nested = None, keys: object = None, max_pixels: int | None = MAX_PIXELS
 ) -> RecordDecoder:
     """Return what decodes records of these features, as decoders say; `keys` are a structure of names to choose."""
     wanted = features
@@ -162,7 +163,7 @@ def choose_keys(tree: Tree, keys: Any) -> Tree:
     return found
 
 
-def choose_features(features: FeatureConnector, wanted: Any, path: str = "") -> FeatureConnector:
+def choose_features(features: FeatureConnector, wanted: object, path: str = "") -> FeatureConnector:
     """Return the features that are wanted: a nested dict of True, a set or list of names, or features themselves."""
     if wanted is True or (isinstance(wanted, FeatureConnector) and not isinstance(wanted, Mapping)):
         return features
@@ -186,7 +187,7 @@ def choose_features(features: FeatureConnector, wanted: Any, path: str = "") -> 
     return FeaturesDict(kept)
 
 
-def check_decoders(features: FeatureConnector, decoders: Any, path: str = "") -> None:
+def check_decoders(features: FeatureConnector, decoders: Nested, path: str = "") -> None:
     """Check that decoders are nested like the features, with SkipDecoding at the leaves."""
     if decoders is None or isinstance(decoders, SkipDecoding | CustomDecoder):
         return

@@ -53,7 +53,7 @@ class FeatureRows(NamedTuple):
     values: list[Any]
 
 
-def encode_rows(features: FeatureConnector, rows: Sequence[Any]) -> Any:
+def encode_rows(features: FeatureConnector, rows: Sequence[object]) -> Any:
     """Return the rows as records, in Arrow's layout."""
     columns: dict[str, Any] = {}
     absent: dict[str, list[int]] = {}
@@ -155,7 +155,7 @@ def _check_names(feature: FeaturesDict, values: list[Any], path: str) -> None:
             raise EncodeError(f"{f'{path}/{wrong}'.strip('/')!r} {said}: {what_there_is(wrong, wanted)}", row)
 
 
-def _pairs(feature: TranslationVariableLanguages, value: Any, row: int) -> Any:
+def _pairs(feature: TranslationVariableLanguages, value: object, row: int) -> Any:
     if not isinstance(value, Mapping):
         return value
     unknown = set(value) - set(feature.languages or value)
@@ -319,7 +319,7 @@ def _labels(values: list[Any], feature: ClassLabel, path: str) -> Array:
     return made
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes | bytearray | np.bytes_):
@@ -327,14 +327,14 @@ def _bytes(value: Any) -> bytes:
     raise TypeError(f"{value!r:.80} is no text")
 
 
-def _text(value: Any, path: str, row: int) -> bytes:
+def _text(value: object, path: str, row: int) -> bytes:
     try:
         return _bytes(value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value)
     except TypeError as error:
         raise EncodeError(f"feature {path!r}: {error}", row) from None
 
 
-def _file(value: Any, path: str, row: int) -> bytes:
+def _file(value: object, path: str, row: int) -> bytes:
     """Return the bytes of a file, by its path, open, or as they are."""
     if isinstance(value, bytes):
         return value
@@ -387,7 +387,7 @@ def _are_alike(values: list[Any], feature: Image) -> bool:
     )
 
 
-def _picture(value: Any, feature: Image, path: str, row: int) -> bytes:
+def _picture(value: object, feature: Image, path: str, row: int) -> bytes:
     """Return the bytes of a picture: as they are, or of an array."""
     if hasattr(value, "save") and hasattr(value, "mode"):  # one of Pillow's
         value = np.asarray(value)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headrace.core.types import DType
 from headrace.errors import StorageError, what_there_is
@@ -133,7 +134,7 @@ class Tensor(FeatureConnector):
         self,
         *,
         shape: Sequence[int | None],
-        dtype: Any,
+        dtype: DTypeLike,
         encoding: str = "none",
         optional: bool = False,
         minimum: float | None = None,
@@ -163,7 +164,7 @@ class Scalar(Tensor):
 
     module = "scalar"
 
-    def __init__(self, dtype: Any, *, optional: bool = False, doc: str = "") -> None:
+    def __init__(self, dtype: DTypeLike, *, optional: bool = False, doc: str = "") -> None:
         super().__init__(shape=(), dtype=dtype, optional=optional, doc=doc)
 
 
@@ -259,7 +260,7 @@ class Image(FeatureConnector):
         self,
         *,
         shape: Sequence[int | None] | None = None,
-        dtype: Any = np.uint8,
+        dtype: DTypeLike = np.uint8,
         encoding_format: str | None = None,
         use_colormap: bool = False,
         doc: str = "",
@@ -292,7 +293,7 @@ class LabeledImage(Image):
         *,
         labels: Sequence[str] | int | None = None,
         shape: Sequence[int | None] | None = None,
-        dtype: Any = np.uint8,
+        dtype: DTypeLike = np.uint8,
         encoding_format: str | None = None,
         doc: str = "",
     ) -> None:
@@ -357,7 +358,7 @@ class Video(SequenceFeature):
         shape: Sequence[int | None] | None = None,
         encoding_format: str | None = "png",
         *,
-        dtype: Any = np.uint8,
+        dtype: DTypeLike = np.uint8,
         use_colormap: bool = False,
         ffmpeg_extra_args: Sequence[str] = (),
         doc: str = "",
@@ -387,7 +388,7 @@ class Audio(Tensor):
         *,
         file_format: str | None = None,
         shape: Sequence[int | None] = (None,),
-        dtype: Any = np.int64,
+        dtype: DTypeLike = np.int64,
         sample_rate: int | None = None,
         encoding: str = "none",
         lazy_decode: bool = False,
@@ -424,7 +425,7 @@ class TranslationVariableLanguages(SequenceFeature):
         self.languages: list[str] | None = sorted(languages) if languages else None
 
 
-def as_dtype(dtype: Any) -> DType:
+def as_dtype(dtype: DTypeLike) -> DType:
     """Return a dtype by any of its names; that of text is bytes."""
     dtype = getattr(dtype, "as_numpy_dtype", dtype)
     if dtype in ("string", "object", "str", "bytes") or dtype in (str, bytes, object):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.paths import refuse_shortened_url
+from headrace.core.types import StrPath
 from headrace.errors import NONSENSE, StorageError
 from headrace.formats.shared.files import as_path, local_path, read_all
 from headrace.remote.redact import show_path
@@ -37,7 +38,7 @@ MAX_REASON = 300
 class Folder:
     """A folder by path or URL."""
 
-    def __init__(self, path: Any, storage_options: Mapping[str, object] | None = None) -> None:
+    def __init__(self, path: StrPath, storage_options: Mapping[str, object] | None = None) -> None:
         refuse_shortened_url(path, "the folder")
         written = as_path(path).rstrip("/")
         here = local_path(written)

@@ -239,7 +239,7 @@ def read_info(folder: Folder) -> DatasetInfo:
         return info
 
 
-def _text(said: Mapping[str, Any], key: str) -> str:
+def _text(said: Mapping[str, object], key: str) -> str:
     """Return a text of a page, "" if it is not there."""
     value = said.get(key, "")
     if not isinstance(value, str) and value is not None:
@@ -247,7 +247,7 @@ def _text(said: Mapping[str, Any], key: str) -> str:
     return value or ""
 
 
-def _table(said: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _table(said: Mapping[str, object], key: str) -> dict[str, Any]:
     """Return an object of a page, an empty one if it is not there."""
     value = said.get(key, {})
     if not isinstance(value, dict):
@@ -274,7 +274,7 @@ def _no_info(folder: Folder) -> Exception:
     return StorageError(f"{folder} is no directory of a dataset: it has no {INFO}, but {', '.join(sorted(names)[:8])}")
 
 
-def _split(said: Mapping[str, Any], where: str) -> SplitInfo:
+def _split(said: Mapping[str, object], where: str) -> SplitInfo:
     lengths = said.get("shardLengths")
     if lengths is None:
         if _count(said.get("numShards", 0)):
@@ -319,7 +319,7 @@ def _nested_keys(said: Any, where: str) -> Any:
 _FREE = {"releaseNotes", "downloadChecksums"}
 
 
-def _camel_keys(said: Any) -> Any:
+def _camel_keys(said: object) -> Any:
     """Return the same with the names of fields as they are written today; old files have `shard_lengths`."""
     if isinstance(said, list):
         return [_camel_keys(item) for item in said]

@@ -233,7 +233,7 @@ class Payload(FeatureLayout):
         made = [np.stack(list(column_values(self.make(row)))) if len(row) else empty for row in raw]
         return Varied.from_rows(made) if made else []
 
-    def make(self, stored: Any) -> Column:
+    def make(self, stored: object) -> Column:
         """Return what the bytes of several rows stand for."""
         feature = self.feature
         if isinstance(feature, Image):
@@ -378,7 +378,7 @@ def tree_spec(tree: Tree) -> Any:
     return map_layouts(tree, lambda layout: layout.spec)
 
 
-def map_layouts(tree: Tree, change: Callable[[FeatureLayout], Any]) -> Any:
+def map_layouts(tree: Tree, change: Callable[[FeatureLayout], object]) -> Any:
     """Return the same dicts and tuples with something else for each layout."""
     if isinstance(tree, dict):
         return {name: map_layouts(part, change) for name, part in tree.items()}
@@ -402,7 +402,7 @@ def layout_tree(
     path: str = "",
     lengths: Shape = (),
     *,
-    skip: Any = None,
+    skip: object = None,
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tree:
     """Return the layouts of a feature, in dicts if it has several; `skip` names those whose bytes are wanted."""

@@ -50,7 +50,7 @@ def stage_parts(
     split: str,
     sources: Sequence[Any],
     features: FeatureConnector,
-    advance: Callable[[int], Any],
+    advance: Callable[[int], object],
 ) -> None:
     """Let workers write the chunks of all parts that an earlier run has not."""
     for left in folder.glob(f"{split}.*{STAGED}"):

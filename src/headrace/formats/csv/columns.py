@@ -22,7 +22,7 @@ class CsvColumn:
     default: Any = None
 
 
-def csv_default_column(default: Any, *, by_name: bool = True) -> CsvColumn:
+def csv_default_column(default: object, *, by_name: bool = True) -> CsvColumn:
     """Return a column as `record_defaults` describes it: a type, or a value to fall back on, which may stand in a list.
 
     A Python number is an int32 or a float32, an integer that does not fit an int64; NumPy's keep their types. With
@@ -48,7 +48,7 @@ def csv_default_column(default: Any, *, by_name: bool = True) -> CsvColumn:
     return _of_value(array.ravel()[0])
 
 
-def _of_value(value: Any) -> CsvColumn:
+def _of_value(value: object) -> CsvColumn:
     if isinstance(value, str):
         return CsvColumn("str", value.encode())
     if isinstance(value, bytes):

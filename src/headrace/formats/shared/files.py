@@ -36,7 +36,7 @@ CHECKS_IN_FLIGHT = 16
 """How many files are checked at a time."""
 
 
-def as_path(value: Any) -> str:
+def as_path(value: object) -> str:
     """Return a path or URL as text."""
     if isinstance(value, bytes | os.PathLike | str):
         return os.fsdecode(value)

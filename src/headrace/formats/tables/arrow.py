@@ -225,7 +225,7 @@ def list_of(inner: pa.DataType, kind: pa.DataType) -> pa.DataType:
     return pa.large_list(inner) if size is None else pa.list_(inner, size)
 
 
-def _is_tensor(kind: Any) -> bool:
+def _is_tensor(kind: object) -> bool:
     import pyarrow as pa
 
     return isinstance(kind, pa.FixedShapeTensorType)

@@ -34,8 +34,8 @@ class Choice:
         cls,
         columns: Sequence[str] | None,
         exclude: Sequence[str] | None,
-        cast: Mapping[str, Any] | None,
-        nulls: Mapping[str, Any] | None,
+        cast: Mapping[str, object] | None,
+        nulls: Mapping[str, object] | None,
     ) -> Choice:
         """Make a choice from the arguments of a reader."""
         chosen = None if columns is None else tuple(_check_names("columns", columns))
@@ -93,7 +93,7 @@ def as_objects(name: str, values: list[Any], choice: Choice) -> list[Any]:
     return [_as_leaf(name, filler if value is None else value) for value in values]
 
 
-def _as_leaf(name: str, value: Any) -> Any:
+def _as_leaf(name: str, value: object) -> Any:
     if value is None:
         raise SpecError(no_value(name))
     if isinstance(value, dict | tuple):

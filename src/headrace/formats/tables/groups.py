@@ -34,7 +34,7 @@ class Groups(ABC):
     _owner = True
 
     @abstractmethod
-    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
+    def __init__(self, path: str, choice: Choice, kept: object, via: Transport = ALONE) -> None:
         """Opens the file: of its rows those that pass `kept`, of its columns those chosen."""
 
     def rows(self, group: int) -> int:
@@ -95,7 +95,7 @@ class Groups(ABC):
 class ParquetGroups(Groups):
     """Row groups; those that cannot hold a row that passes the filter are not read."""
 
-    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
+    def __init__(self, path: str, choice: Choice, kept: object, via: Transport = ALONE) -> None:
         import pyarrow.parquet as pq
 
         self.path = path
@@ -164,7 +164,7 @@ class ArrowGroups(Groups):
     A file whose footer is damaged is read as a stream, which has the same layout without the footer.
     """
 
-    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
+    def __init__(self, path: str, choice: Choice, kept: object, via: Transport = ALONE) -> None:
         del kept
         self.path = path
         self._file = arrow_file(path, via)

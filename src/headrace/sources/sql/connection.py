@@ -37,7 +37,7 @@ def uri_of(connection: Any) -> str | None:
     return None
 
 
-def dbapi_of(connection: Any) -> Any:
+def dbapi_of(connection: object) -> Any:
     """Return the object with `cursor()`. Raise TypeError if there is none."""
     engine = getattr(connection, "engine", None)
     if engine is not None and hasattr(engine, "raw_connection"):
@@ -59,7 +59,7 @@ class ConnectionSource(BatchSource):
 
     name = "from_sql"
 
-    def __init__(self, connection: Any, query: str, params: Sequence[Any], choice: Choice) -> None:
+    def __init__(self, connection: object, query: str, params: Sequence[object], choice: Choice) -> None:
         self._connection = dbapi_of(connection)
         self._query = query
         self._params = tuple(params)
@@ -138,7 +138,7 @@ class ConnectionSource(BatchSource):
 class DuckResult:
     """A result of DuckDB's, which gives Arrow batches if it is requested as a relation."""
 
-    def __init__(self, cursor: Any, query: str, params: tuple[Any, ...]) -> None:
+    def __init__(self, cursor: Any, query: str, params: tuple[object, ...]) -> None:
         self._cursor = cursor
         self._relation = cursor.sql(query, params=list(params)) if params else cursor.sql(query)
         if self._relation is None:
@@ -167,7 +167,7 @@ def _names(cursor: Any) -> list[str]:
     return [str(column[0]) for column in cursor.description]
 
 
-def _batch(names: list[str], rows: Sequence[Sequence[Any]], schema: pa.Schema | None = None) -> pa.RecordBatch:
+def _batch(names: list[str], rows: Sequence[Sequence[object]], schema: pa.Schema | None = None) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = list(zip(*rows, strict=True)) or [()] * len(names)

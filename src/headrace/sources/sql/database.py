@@ -182,7 +182,7 @@ class Database(ABC):
         """Return a view that `parts` connections share, None if the database has no such thing."""
         return None
 
-    def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:  # noqa: ARG002
+    def settle(self, schema: pa.Schema, cast: Mapping[str, object]) -> pa.Schema:  # noqa: ARG002
         """Return the columns after the user's casts. Raise SpecError if a cast is required."""
         return schema
 

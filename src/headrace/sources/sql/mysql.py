@@ -152,7 +152,7 @@ def connection_class() -> Any:
         tls = None
         """The default without TLS options: no certificate is checked."""
 
-        def _create_ssl_ctx(self, given: Any) -> Any:
+        def _create_ssl_ctx(self, given: object) -> Any:
             if given:
                 return super()._create_ssl_ctx(given)
             if Connection.tls is None:

@@ -101,7 +101,7 @@ class Postgres(Database):
     def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:
         return view.rows(query, params) if isinstance(view, Exported) else super().rows(query, params)
 
-    def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:
+    def settle(self, schema: pa.Schema, cast: Mapping[str, object]) -> pa.Schema:
         import pyarrow as pa
 
         for i, field in enumerate(schema):
@@ -141,7 +141,7 @@ class Postgres(Database):
         return isinstance(error, OSError) or ("connect" in said and not any(word in said for word in LASTING))
 
 
-def _begin_reading(connection: Any, snapshot: str | None) -> None:
+def _begin_reading(connection: object, snapshot: str | None) -> None:
     if snapshot is not None:
         ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         ask_server(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")

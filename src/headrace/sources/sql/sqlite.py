@@ -142,7 +142,7 @@ def plain_params(params: Params) -> list[Any]:
     return [_plain(value) for value in params]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, datetime):
