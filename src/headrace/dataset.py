@@ -284,7 +284,7 @@ class Dataset(Generic[Element], metaclass=KnownNames):
         self._node = node
         self._epochs = Epochs()
 
-    def _then(self, operation: Callable[..., Node], *args: Any, name: str | None = None) -> Dataset:
+    def _then(self, operation: Callable[..., Node], *args: object, name: str | None = None) -> Dataset:
         """Return the dataset after one more operation, which remembers the user's line."""
         return Dataset(operation(self._node, *args, site=user_site(), name=name))
 

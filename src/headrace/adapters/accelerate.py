@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.adapters.feed import FeedIterator
 from headrace.core.frameworks import framework
+from headrace.core.types import DeviceLike
 
 if TYPE_CHECKING:
     from headrace.adapters.feed import Feed
@@ -85,7 +86,7 @@ class Prepared(LoaderForAccelerate, Base):
         """Forget the end of the last pass."""
         self.end_of_dataloader = False
 
-    def _move_to(self, device: Any) -> None:
+    def _move_to(self, device: DeviceLike) -> None:
         """Put the batches of the next passes on a device."""
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]

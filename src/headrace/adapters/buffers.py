@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.adapters.tensors import Casts, readable
 from headrace.columns.dense import copy_with_help
 from headrace.core.frameworks import framework
-from headrace.core.types import Array
+from headrace.core.types import Array, DeviceLike
+
+if TYPE_CHECKING:
+    pass
 
 ALIGNMENT_BYTES = 256
 """The alignment of components in a buffer: that of CUDA's own allocator."""
@@ -65,7 +68,7 @@ class Room:
         else:
             copy_with_help(part.array, self._array)  # by our threads: those of torch spin when they are done
 
-    def on_device(self, together: dict[Any, Any], device: Any) -> Any:
+    def on_device(self, together: dict[Any, Any], device: DeviceLike) -> Any:
         """Return the array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
         if self._cut is None:
             return self.route.receive(self._tensor.to(device, non_blocking=True))
@@ -100,7 +103,7 @@ class Buffer:
         if getattr(self, "lent", None):  # an interrupt may have come before it was made
             self.wait()
 
-    def send(self, parts: Sequence[BufferPart], device: Any) -> tuple[list[Any], list[Any]]:
+    def send(self, parts: Sequence[BufferPart], device: DeviceLike) -> tuple[list[Any], list[Any]]:
         """Return the arrays on a device, copied there on the current stream, and the tensors that own their memory."""
         kinds = tuple((array.shape, array.dtype, wanted) for array, wanted, _ in parts)
         layout = self._layouts.get(kinds)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.core.frameworks import framework
+from headrace.core.types import DeviceLike
 from headrace.execute.stages.starvation import Meter
 
 TIMED_EVERY = 8
@@ -19,7 +20,7 @@ class DeviceMeter(Meter):
     The program's own time says little: it runs ahead of the device, and may wait for data while that is still busy.
     """
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: DeviceLike) -> None:
         super().__init__(watch=True)
         self._cuda = framework("torch", "to_torch").cuda
         self._device = device

@@ -11,7 +11,7 @@ from headrace.columns import values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, DeviceLike, Nested
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.structure import Structure, flatten
 from headrace.plan.widening import warn_of_float64
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def to_jax(
     self: Dataset,
-    device: Any = None,
+    device: DeviceLike = None,
     *,
-    sharding: Any = None,
+    sharding: Nested = None,
     prefetch: int | None = None,
     shard: bool | tuple[int, int] = True,
 ) -> Feed:
@@ -67,7 +67,7 @@ class JaxFeed(Feed):
     """A dataset as JAX arrays."""
 
     def __init__(
-        self, dataset: Dataset, part: tuple[int, int] | None, device: Any, sharding: Any, prefetch: int | None
+        self, dataset: Dataset, part: tuple[int, int] | None, device: DeviceLike, sharding: Nested, prefetch: int | None
     ) -> None:
         super().__init__(dataset, part)
         self._options = (device, sharding, prefetch)
@@ -81,7 +81,7 @@ class Arrays(PlainTarget):
 
     name = "to_jax"
 
-    def __init__(self, device: Any, sharding: Any, prefetch: int | None) -> None:
+    def __init__(self, device: DeviceLike, sharding: Nested, prefetch: int | None) -> None:
         self._jax = jax = framework("jax", "to_jax")
         self._device = device
         self._shardings = None if sharding is None else flatten(sharding)
@@ -119,7 +119,7 @@ class Arrays(PlainTarget):
             raise ValueError(f"to_jax: the shardings are given for {given}, but the elements are {structure}")
         return shardings
 
-    def _leaf(self, value: Any, sharding: Any, path: str) -> Any:
+    def _leaf(self, value: object, sharding: Nested, path: str) -> Any:
         if isinstance(value, Ragged):
             raise TypeError(
                 f"to_jax: component{path} is ragged, which JAX does not know: use padded_batch, or "
@@ -138,7 +138,7 @@ class Arrays(PlainTarget):
         except TypeError as error:
             raise TypeError(f"to_jax: component{path} of dtype {array.dtype}: {error}; change it with map") from None
 
-    def _spread(self, array: Array, sharding: Any, path: str) -> Any:
+    def _spread(self, array: Array, sharding: Nested, path: str) -> Any:
         try:
             return self._jax.make_array_from_process_local_data(sharding, _own(array))
         except ValueError as error:

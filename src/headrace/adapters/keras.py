@@ -98,7 +98,7 @@ class Weighted:
         self._weights = np.ones(max(weights) + 1, np.float32)
         self._weights[list(weights)] = list(weights.values())
 
-    def __call__(self, *batch: Any) -> tuple[Any, ...]:
+    def __call__(self, *batch: object) -> tuple[Any, ...]:
         if len(batch) != 2:
             raise ValueError("to_keras: class_weight is for batches (x, y), without weights of their own")
         x, y = batch
@@ -367,6 +367,6 @@ class FirstPass:
     looked_at: bool = False
 
 
-def standard(batch: Any) -> Any:
+def standard(batch: object) -> Any:
     """Return what Keras takes apart into inputs, targets and weights: a tuple, or a dict of inputs."""
     return batch if isinstance(batch, tuple | Mapping) else (batch,)

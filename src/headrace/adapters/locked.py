@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.core.ragged import address_of
-from headrace.core.types import Array
+from headrace.core.types import Array, DeviceLike
 from headrace.execute.budget import free_memory
 
 MIN_LOCKED_BYTES = 16 << 20
@@ -68,7 +68,7 @@ class Locked:
         owner.gone = weakref.ref(root, lambda _: owners.pop(key, None))
         return owner
 
-    def read(self, device: Any, done: Any) -> None:
+    def read(self, device: DeviceLike, done: object) -> None:
         """Note that a device reads locked memory until the event `done`."""
         self._reading[device] = done
 

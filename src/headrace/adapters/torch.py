@@ -16,6 +16,7 @@ from headrace.adapters.plain_loader import BATCHES_OF_THE_FEED, AccelerateLoader
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.adapters.torch_feed import TorchFeed
 from headrace.core.frameworks import framework
+from headrace.core.types import DeviceLike
 from headrace.device.machine import check_device
 from headrace.errors import StateError
 from headrace.iterator import Epochs
@@ -39,9 +40,9 @@ THE_WAY = (
 
 def to_torch(
     self: Dataset,
-    device: Any = None,
+    device: DeviceLike = None,
     *,
-    dtypes: Mapping[Any, Any] | None = None,
+    dtypes: Mapping[Any, object] | None = None,
     pin_memory: bool | None = None,
     prefetch: int | None = None,
     non_blocking: bool = True,
@@ -129,7 +130,7 @@ def check_devices(torch: Any, devices: Sequence[Any]) -> None:
             raise ValueError(f'to_torch(device="{device}"): PyTorch {torch.__version__} has no MPS device here')
 
 
-def _device_of_maps(node: Node, devices: Sequence[Any], *, given: bool) -> str | None:
+def _device_of_maps(node: Node, devices: Sequence[object], *, given: bool) -> str | None:
     """Return the device of the plan's maps with `device=`, if it has any: elements stay there."""
     there = device_of_rows(node)
     if there is None:
@@ -147,7 +148,7 @@ def _device_of_maps(node: Node, devices: Sequence[Any], *, given: bool) -> str |
     return there
 
 
-def _several(device: Any) -> bool:
+def _several(device: DeviceLike) -> bool:
     return isinstance(device, Sequence) and not isinstance(device, str)
 
 
@@ -185,7 +186,7 @@ class Placement:
 
         return page_locks(self.devices[0])
 
-    def target(self, locked: Any) -> Target:
+    def target(self, locked: object) -> Target:
         """Return the target of one pass."""
         made = self._target(locked)
         return ChannelsFirst(made) if self.layout == "NCHW" else made
@@ -237,7 +238,7 @@ def _feed_class() -> type[Any]:
                 self._part = part
                 self._take_share(part)
 
-        def _move_to(self, device: Any) -> None:
+        def _move_to(self, device: DeviceLike) -> None:
             if self._may_move and device.type != "cpu":
                 self._options = replace(self._options, devices=(device,))
 
@@ -345,7 +346,7 @@ def _pickler() -> Any:
         return pickle
 
 
-def _unpickle(pickled: bytes, counters: Any, resume: dict[str, Any] | None) -> Feed:
+def _unpickle(pickled: bytes, counters: object, resume: dict[str, Any] | None) -> Feed:
     dataset, options, part = _pickler().loads(pickled)
     feed: Feed = _feed_class()(dataset, options, part, counters)
     feed._resume = resume

@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 MAX_SHOWN_LENGTH = 60
 
 
-def show_json(content: Any) -> None:
+def show_json(content: object) -> None:
     """Print for a script."""
     sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
 
@@ -74,13 +74,13 @@ def byte_progress(text: str, total: int | None) -> Iterator[Callable[[int], None
         yield lambda more: shown.advance(task, more)
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Return a value, not longer than a line."""
     text = repr(value) if isinstance(value, str | bytes) else " ".join(str(value).split())
     return text if len(text) <= MAX_SHOWN_LENGTH else text[:MAX_SHOWN_LENGTH] + "…"
 
 
-def json_value(value: Any) -> Any:
+def json_value(value: object) -> Any:
     """Return a value as JSON has it; bytes that are no text as hexadecimal digits."""
     if isinstance(value, dict):
         return {key: json_value(v) for key, v in value.items()}

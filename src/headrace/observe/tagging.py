@@ -82,7 +82,7 @@ class Tagger:
                 self._made[key] = made if made.stands_for is None else replace(made, stands_for=None)
         return self._made[key]
 
-    def _nested(self, made: Any, parent: Any, known: dict[int, Node] | None = None) -> Any:
+    def _nested(self, made: Any, parent: object, known: dict[int, Node] | None = None) -> Any:
         """The dataset that a user's function made, with tags. All its operations stay: they share seeds by number."""
         node = made if isinstance(made, Node) else made._node
         return dataset_of(Tagger(self.sources, parent, known).tagged(node, values=True))
@@ -147,7 +147,7 @@ class Tagger:
         fn = node.fn
         draws = isinstance(node, RandomMap)
 
-        def on_pair(element: Any, tag: Any, *generator: Any) -> Any:
+        def on_pair(element: object, tag: object, *generator: object) -> Any:
             return call(fn, element, *generator), tag
 
         changed = {"signature": None} if isinstance(node, Map) else {}
@@ -271,7 +271,7 @@ class Tagger:
     def _flattened(self, node: Any, values: bool) -> Node:
         fn = node.fn
 
-        def on_pair(element: Any, tag: Any) -> Any:
+        def on_pair(element: object, tag: object) -> Any:
             return self._nested(call(fn, element), tag)
 
         changed: dict[str, Any] = {"template": None} if isinstance(node, FlatMap) else {"num_parallel_calls": None}
@@ -304,12 +304,12 @@ def looks_at_values(node: Node) -> bool:
     return isinstance(node, (*LOOK_AT_VALUES, GroupByWindow)) or any(map(looks_at_values, node.inputs))
 
 
-def call(fn: Callable[..., Any], element: Any, *more: Any) -> Any:
+def call(fn: Callable[..., object], element: object, *more: object) -> Any:
     """Call a user's function on an element as operations do: a tuple gives several arguments."""
     return fn(*element, *more) if type(element) is tuple else fn(element, *more)
 
 
-def size_function(operation: str, fn: Callable[..., Any] | None, key: Any) -> Callable[[Any], Any]:
+def size_function(operation: str, fn: Callable[..., object] | None, key: object) -> Callable[[Any], Any]:
     """What tells the size of one element, for an operation that was given a function or the key of a component."""
     if fn is not None:
         return lambda element: call(fn, element)
@@ -326,11 +326,13 @@ def tags_of(pairs: Node) -> Node:
     return _mapped(pairs, lambda _, tag: tag)
 
 
-def _mapped(node: Node, fn: Callable[..., Any]) -> Node:
+def _mapped(node: Node, fn: Callable[..., object]) -> Node:
     return dataset_of(node).map(fn)._node
 
 
-def _calling(node: Any, rows: Node, name: str, fn: Callable[..., Any], *, draws: bool = False, **changed: Any) -> Node:
+def _calling(
+    node: Any, rows: Node, name: str, fn: Callable[..., object], *, draws: bool = False, **changed: Any
+) -> Node:
     """The operation with another function, called on the thread that asks for its rows."""
     mode = getattr(node, "mode", "auto")
     mode = "eager" if mode == "process" else mode
@@ -351,7 +353,7 @@ def _for_pairs(padding: Padding) -> Padding:
     return Padding(shapes, values)
 
 
-def _with_leading_axis(element: Any, tags: Any) -> Any:
+def _with_leading_axis(element: object, tags: object) -> Any:
     """A tag for each row of a batched element; all tags for each row if the function changed their number."""
     _, leaves = flatten(element)
     rows = len(leaves[0])
@@ -364,7 +366,7 @@ def _with_leading_axis(element: Any, tags: Any) -> Any:
     return element, each_tag(tags, spread)
 
 
-def _masked(tags: Any, mask: Any) -> Any:
+def _masked(tags: object, mask: Any) -> Any:
     """Tags without a source for rows that only fill up a batch."""
 
     def blank(tag: Any) -> Any:

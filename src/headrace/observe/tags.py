@@ -163,13 +163,13 @@ class FirstSeenStream(Stream):
         return [item.take(np.array(fresh))] if fresh else []
 
 
-def each_tag(tags: Any, change: Callable[[Any], Any]) -> Any:
+def each_tag(tags: object, change: Callable[[Any], object]) -> Any:
     """The same structure of tags with each array changed."""
     structure, leaves = flatten(tags)
     return structure.around([change(np.asarray(leaf)) for leaf in leaves])
 
 
-def flat_tags(tags: Any) -> Tags:
+def flat_tags(tags: object) -> Tags:
     """All tags of one element, in order, without those that only fill up."""
     _, leaves = flatten(tags)
     rows: Tags = np.concatenate([np.asarray(leaf, np.int64).reshape(-1, TAG_SIZE) for leaf in leaves])

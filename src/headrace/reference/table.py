@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headrace.columns.block import leaf
 from headrace.core.ragged import Ragged
@@ -47,7 +48,7 @@ def _cell(value: Any, spec: LeafSpec) -> Any:
     return _array(plain, spec.shape, object if text else spec.dtype)
 
 
-def _array(values: list[Any], shape: tuple[int | None, ...], dtype: Any) -> Any:
+def _array(values: list[Any], shape: tuple[int | None, ...], dtype: DTypeLike | None) -> Any:
     """Return nested lists as an array, or ragged up to the last axis whose lengths differ."""
     if None not in shape[1:]:
         return np.array(values, dtype=dtype).reshape(len(values), *shape[1:])

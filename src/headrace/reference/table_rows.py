@@ -52,7 +52,7 @@ def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
     groups.close()
 
 
-def _row(form: Tables, row: Any) -> Any:
+def _row(form: Tables, row: object) -> Any:
     try:
         return next(Block(form.structure, table_columns(row, form.structure, form.choice), 1).elements())
     except SpecError as error:
