@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
 
-from headrace.core.types import Nested, StrPath
+from headrace.core.types import Attribute, Library, Nested, StrPath
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -372,7 +372,7 @@ def _hint(path: str, home: str, name: str) -> str:
     return f"dir({home}) shows what there is"
 
 
-def _package() -> Any:
+def _package() -> Library:
     """Return `headrace` itself, which is imported before any of its names is looked up."""
     return sys.modules["headrace"]
 
@@ -388,7 +388,7 @@ def _names(home: str) -> list[str]:
     return names
 
 
-def found(home: str, name: str) -> Any:
+def found(home: str, name: str) -> Attribute:
     """Return what stands in `home` for a name of TensorFlow's; raises a MissingNameError that says what to write
     instead.
     """
@@ -417,7 +417,7 @@ class Experimental:
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> Attribute:
             path = f"experimental.{name}"
             if path in THE_SAME or path in APPLIED:
                 return found("hr.experimental", name)
@@ -498,5 +498,5 @@ class KnownNames(type):
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-        def __getattr__(cls, name: str) -> Any:
+        def __getattr__(cls, name: str) -> Attribute:
             raise MissingNameError("hr.Dataset", name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from headrace.core.paths import local_only
+from headrace.core.types import Attribute
 from headrace.errors import HeadraceError
 
 
@@ -120,7 +121,7 @@ class Options:
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> Attribute:
             if name in SAME:
                 return getattr(self, SAME[name])
             if name in GROUPS:
@@ -148,7 +149,7 @@ class Group:
     def __init__(self, options: Options, name: str) -> None:
         self.__dict__.update(_options=options, _name=name)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         return getattr(self._options, self._option(name))
 
     def __setattr__(self, name: str, value: object) -> None:

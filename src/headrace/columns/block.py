@@ -26,7 +26,7 @@ from headrace.columns import (
     values,
 )
 from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES, copy_into, pooled
-from headrace.core.types import Array
+from headrace.core.types import Array, Component, Nested
 from headrace.errors import ElementError, SpecError, drop_own_frames
 from headrace.plan import mismatch
 from headrace.plan.frameworks import as_array, is_tensor
@@ -148,7 +148,7 @@ def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[object]]) -> I
     `of`.
     """
 
-    def row(number: int) -> Any:
+    def row(number: int) -> Nested:
         columns = [of(c[number : number + 1]) for c in block.columns]
         (element,) = block.structure.rows(columns, 1)
         return element
@@ -188,7 +188,7 @@ class Failure:
 Item: TypeAlias = Block | Failure
 
 
-def leaf(value: Any) -> Any:
+def leaf(value: Any) -> Component:
     """Return a component as headrace keeps it: an array, a NumPy scalar, str, bytes or an object."""
     kind = type(value)
     if kind is np.ndarray:
@@ -252,7 +252,7 @@ def element(value: object, rooms: Rooms | None = None) -> tuple[Structure, list[
     return structure, [own_leaf(v) for v in leaves] if rooms is None else rooms.keep(leaves)
 
 
-def own_leaf(value: object) -> Any:
+def own_leaf(value: object) -> Component:
     """Return a component that a function gave, copied: the function may use its array again."""
     made = leaf(value)
     if not isinstance(made, np.ndarray):

@@ -15,7 +15,7 @@ from headrace.columns.kind import Column, Indices, Kind, Notes, kind_of, registe
 from headrace.columns.ragged import group_rows
 from headrace.core.extended import dtype_code, dtype_of
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.errors import StorageError
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
@@ -139,7 +139,7 @@ def pack_value(value: object) -> bytes:
     raise StorageError(f"a {type(value).__name__} cannot be stored; map it to arrays, numbers, str or bytes first")
 
 
-def unpack_value(data: bytes) -> Any:
+def unpack_value(data: bytes) -> Component:
     """Return what `pack_value` was given; ValueError for other bytes."""
     kind, rest = data[:1], data[1:]
     if kind == b"s":

@@ -10,7 +10,7 @@ import numpy as np
 from headrace.columns import Column, copy_in_order
 from headrace.columns.block import Block, Ids
 from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES, copy_into, pooled
-from headrace.core.types import DType
+from headrace.core.types import Component, DType
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 
@@ -90,7 +90,7 @@ def _is_plain(dtype: DType) -> bool:
     return dtype.kind in "biufc" and dtype.isnative and dtype.metadata is None
 
 
-def _own(part: object, dtype: DType) -> Any:
+def _own(part: object, dtype: DType) -> Component:
     if type(part) is not np.ndarray:
         return part if type(part) is dtype.type else dtype.type(part)
     return part.copy() if part.nbytes < MIN_LAYOUT_CHECK_BYTES else copy_in_order(part)

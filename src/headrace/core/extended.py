@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import DType
+from headrace.core.types import Array, DType
 
 REGISTERED = 2
 """`dtype.isbuiltin` of dtypes that a library has registered."""
@@ -46,6 +46,6 @@ def dtype_of(code: Any) -> DType:
     return found
 
 
-def bits(array: Any) -> Any:
+def bits(array: Array) -> Array:
     """Return an array over the same memory whose elements are unsigned integers."""
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))

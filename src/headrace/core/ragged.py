@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from headrace import _native
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +76,7 @@ class Ragged:
         return cls._of(joined_ragged(rows), offsets)
 
     @property
-    def values(self) -> Any:
+    def values(self) -> Component:
         """The rows one after another, as a view: an array, or ragged again."""
         return self._values[int(self._offsets[0]) : int(self._offsets[-1])]
 
@@ -114,12 +114,12 @@ class Ragged:
         return (values[a:b] for a, b in pairwise(cuts))
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> Component: ...
     @overload
     def __getitem__(self, index: slice) -> Ragged: ...
     @overload
-    def __getitem__(self, index: tuple[object, ...]) -> Any: ...
-    def __getitem__(self, index: int | slice | tuple[object, ...]) -> Any:
+    def __getitem__(self, index: tuple[object, ...]) -> Component: ...
+    def __getitem__(self, index: int | slice | tuple[object, ...]) -> Component:
         if isinstance(index, tuple):
             return self._part(index)
         if isinstance(index, slice):
@@ -130,7 +130,7 @@ class Ragged:
         number = range(len(self))[index]
         return self._values[int(self._offsets[number]) : int(self._offsets[number + 1])]
 
-    def _part(self, index: tuple[Any, ...]) -> Any:
+    def _part(self, index: tuple[Any, ...]) -> Component:
         """By one index an axis: rows first, then what is kept of each."""
         if index.count(Ellipsis) == 1:
             at = index.index(Ellipsis)
@@ -255,7 +255,7 @@ class Ragged:
         whole[: len(made)] = made[: sizes[0]]
         return whole
 
-    def _fill(self, value: object) -> Any:
+    def _fill(self, value: object) -> Component:
         """Return what stands for missing values; it must be of their kind."""
         if value is None and self.dtype.hasobject:
             first = next(iter(np.asarray(self._flat()).flat), b"")

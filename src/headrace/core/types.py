@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
 
 StrPath: TypeAlias = str | os.PathLike[str]
 """A path of a file or folder."""
@@ -39,7 +42,7 @@ Arguments: TypeAlias = tuple[Any, ...]
 KeywordArguments: TypeAlias = dict[str, Any]
 """The keyword arguments of a call that is passed on."""
 
-Json: TypeAlias = Any
+JsonValue: TypeAlias = Any
 """A value read from JSON: None, a bool, a number, a str, a list or a dict of these; code that reads it checks which."""
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -59,3 +62,15 @@ FilePatterns: TypeAlias = StrPath | Iterable[StrPath]
 
 DeviceLike: TypeAlias = Any
 """A device of PyTorch or JAX, or its name."""
+
+TorchTensor: TypeAlias = "torch.Tensor"
+"""A tensor of PyTorch, which type checkers know if it is installed."""
+
+Library: TypeAlias = Any
+"""A module of another package, imported when it is needed; type checkers may lack its types."""
+
+LibraryObject: TypeAlias = Any
+"""An object of another package, such as a connection, a tokenizer or a data frame; type checkers may lack its types."""
+
+Attribute: TypeAlias = Any
+"""What is found under a name that is looked up when it is used: a function, a class, a module or a value."""

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.columns.kind import Indices, Kind, Notes, kind_named, kind_of, register_kind
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, DType, TorchTensor
 from headrace.device.machine import Machine, Usage
+from headrace.device.pixels import DeviceValue
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from headrace.device.pixels import DeviceValue
 
 
 class DeviceColumn:
@@ -22,8 +25,8 @@ class DeviceColumn:
 
     __slots__ = ("__weakref__", "machine", "tensor", "usage")
 
-    def __init__(self, tensor: Any, machine: Machine, usage: Usage | None = None) -> None:
-        self.tensor: Any = tensor
+    def __init__(self, tensor: TorchTensor, machine: Machine, usage: Usage | None = None) -> None:
+        self.tensor: TorchTensor = tensor
         self.machine: Machine = machine
         self.usage: Usage | None = usage
         if usage is not None:
@@ -89,13 +92,13 @@ class DeviceKind(Kind):
         rows = column.fetch()
         return kind_of(rows).to_arrow(rows)
 
-    def from_arrow(self, array: pa.Array, notes: Notes) -> Any:
+    def from_arrow(self, array: pa.Array, notes: Notes) -> DeviceValue:
         return kind_named("dense").from_arrow(array, notes)
 
 
 register_kind(DeviceKind(), DeviceColumn)
 
 
-def numpy_dtype_of(tensor: Any) -> DType:
+def numpy_dtype_of(tensor: TorchTensor) -> DType:
     """Return the NumPy dtype of a tensor."""
     return np.dtype(str(tensor.dtype).removeprefix("torch."))

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.core.frameworks import framework
-from headrace.core.types import Array
+from headrace.core.types import Array, Library, LibraryObject, TorchTensor
+from headrace.device.pixels import DeviceValue
 from headrace.errors import TransportError
 
 if TYPE_CHECKING:
+    from headrace.device.pixels import DeviceValue
+
     pass
 
 TORCH = "map(device=…)"
@@ -85,12 +88,12 @@ class Machine:
     """
 
     def __init__(self, name: str) -> None:
-        torch: Any = framework("torch", TORCH)
-        self.torch: Any = torch
+        torch: Library = framework("torch", TORCH)
+        self.torch: Library = torch
         self.device: Any = torch.device(name)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
-        self.stream: Any = torch.cuda.Stream(self.device) if self.on_gpu else None
+        self.stream: LibraryObject = torch.cuda.Stream(self.device) if self.on_gpu else None
 
     @property
     def on_gpu(self) -> bool:
@@ -128,7 +131,7 @@ class Machine:
         usage.add_events(start, end)
         usage.add(batches=1)
 
-    def put(self, array: Array) -> Any:
+    def put(self, array: Array) -> DeviceValue:
         """Return the array on the device; on the CPU in the same memory, which must then not be written to.
 
         A copy to a GPU goes through page-locked memory, which PyTorch keeps until the copy is done.
@@ -136,7 +139,7 @@ class Machine:
         tensor = self.torch.from_numpy(writable_view(np.asarray(array, order="C")))
         return tensor if self.stream is None else tensor.pin_memory().to(self.device, non_blocking=True)
 
-    def fetch(self, tensor: Any) -> Array:
+    def fetch(self, tensor: TorchTensor) -> Array:
         """Return a tensor as an array; on the CPU in the same memory."""
         if tensor.dtype == self.torch.bfloat16:
             tensor = tensor.to(self.torch.float32)
@@ -144,7 +147,7 @@ class Machine:
             made: Array = tensor.numpy() if self.stream is None else tensor.to("cpu").numpy()
         return made
 
-    def ready(self) -> Any:
+    def ready(self) -> LibraryObject:
         """Return an event that is reached once all that is queued so far is done; None if it is done already."""
         if self.stream is None:
             return None
@@ -152,7 +155,7 @@ class Machine:
         event.record(self.stream)
         return event
 
-    def hand_over(self, tensors: list[Any], ready: object) -> None:
+    def hand_over(self, tensors: list[DeviceValue], ready: object) -> None:
         """Let the consumer's current stream wait for `ready`, and keep the tensors' memory until it is done."""
         if ready is None:
             return

@@ -111,7 +111,7 @@ class DatasetSpec:
         return self._elements
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Nested:
         """As the dataset's own `element_spec` shows it."""
         return self._elements.public()
 
@@ -241,7 +241,7 @@ class Spec:
         """Whether the structure and all dtypes are known."""
         return self.known and all(s.dtype is not None for s in self.leaves)
 
-    def public(self) -> Any:
+    def public(self) -> Nested:
         """Return what `element_spec` shows: TensorSpecs in the structure of the element."""
         return TensorSpec(None, None) if self.structure is None else self.structure.around(self.leaves)
 

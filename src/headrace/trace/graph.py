@@ -131,7 +131,7 @@ class Graph:
     """The paths of a function that branches on data; it then runs as one step."""
 
 
-def _owner(array: Array) -> Any:
+def _owner(array: Array) -> object:
     """Return what an array has its memory from: an array, unless the memory belongs to another library."""
     while isinstance(array.base, np.ndarray):
         array = array.base

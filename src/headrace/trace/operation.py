@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import Blockwise, map_arguments
+from headrace.trace.values import Blockwise, Traced, map_arguments
 from headrace.trace.watching import watched
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,7 +47,7 @@ def traced_operation(
 
     def decorate(fn: F) -> F:
         @functools.wraps(fn)
-        def operation(*args: object, **kwargs: object) -> Any:
+        def operation(*args: object, **kwargs: object) -> Traced:
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
                 return watched(fn, how.spec, args, kwargs)
@@ -62,7 +62,7 @@ def traced_operation(
 def _first_symbol(tree: object) -> Symbol | None:
     found: list[Symbol] = []
 
-    def look(item: object) -> Any:
+    def look(item: object) -> Traced:
         if type(item) is Symbol:
             found.append(item)
         return item

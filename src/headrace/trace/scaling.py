@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns.dense import room_for
-from headrace.trace.values import Fresh, Kernel, Scaled, Step, Value, Values
+from headrace.trace.values import Fresh, Kernel, Result, Scaled, Step, Value, Values
 
 CASTS = frozenset({"astype", "asarray", "array", "scalar type"})
 ARITHMETIC = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "true_divide": 3}
@@ -95,7 +95,7 @@ def _number(item: Any) -> float | None:
 def _all_at_once(slot: int, chain: list[Step], how: Scaled) -> Kernel:
     one_by_one = [(step.slot, step.kernel) for step in chain]
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         source = values[slot]
         if source.dtype != np.uint8 or not source.flags.c_contiguous:
             for step_slot, step in one_by_one:
@@ -148,7 +148,7 @@ def _unless_scaled(text: int, kernel: Kernel) -> Kernel:
 
 
 def _scaled_or(text: int, shape: tuple[int, ...], kernel: Kernel) -> Kernel:
-    def either(values: Values, n: int) -> Any:
+    def either(values: Values, n: int) -> Result:
         found = values[text]
         return found.reshape(n, *shape) if _is_scaled(found) else kernel(values, n)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.trace.errors import OPAQUE, TEXT, Untraceable, is_for_raise
 from headrace.trace.recorder import Recorder
-from headrace.trace.values import KINDS, Call, Value, map_arguments
+from headrace.trace.values import KINDS, Call, Operand, Traced, Value, map_arguments
 
 BINARY = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -51,21 +51,21 @@ class Method:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, owner: object, *args: object, **kwargs: object) -> Any:
+    def __call__(self, owner: object, *args: object, **kwargs: object) -> Traced:
         return getattr(owner, self.name)(*args, **kwargs)
 
 
 class Attribute(Method):
     """An attribute as a function."""
 
-    def __call__(self, owner: object, *args: object, **kwargs: object) -> Any:  # noqa: ARG002
+    def __call__(self, owner: object, *args: object, **kwargs: object) -> Traced:  # noqa: ARG002
         return getattr(owner, self.name)
 
 
 def as_new_array(change: Callable[..., object]) -> Callable[..., Any]:
     """Return a function that writes into its first argument as one that gives a new array."""
 
-    def fn(target: Any, *args: object, **kwargs: object) -> Any:
+    def fn(target: Any, *args: object, **kwargs: object) -> Traced:
         own = target.copy(order="K")
         change(own, *args, **kwargs)
         return own
@@ -101,22 +101,22 @@ class Symbol:
             return np.ndarray
         raise self._recorder.refuse(f"asks for the class {OPAQUE}")
 
-    def _sample(self, what: str) -> Any:
+    def _sample(self, what: str) -> Operand:
         sample = self._value.sample
         if sample is None:
             raise self._recorder.refuse(f"{what} {OPAQUE}")
         return sample
 
-    def _known(self, what: str) -> Any:
+    def _known(self, what: str) -> Operand:
         """Return the value itself, if it does not depend on the data."""
         if not self._value.static:
             raise self._recorder.refuse(what)
         return self._value.sample
 
-    def _call(self, fn: Callable[..., object], name: str, *args: object, **kwargs: object) -> Any:
+    def _call(self, fn: Callable[..., object], name: str, *args: object, **kwargs: object) -> Traced:
         return self._recorder.call(fn, name, args, kwargs)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Traced:
         if name == "astype" and self._value.opaque:
             return lambda *args, **kwargs: self._call(Method(name), name, self, *args, **kwargs)
         sample = self._sample(f".{name}")
@@ -146,14 +146,14 @@ class Symbol:
         if any(v.opaque for v in call.values):
             raise recorder.refuse(f"{name} {OPAQUE}")
 
-        def writing(_: object, *args: object, **kwargs: object) -> Any:
+        def writing(_: object, *args: object, **kwargs: object) -> Traced:
             change(target.sample, *args, **kwargs)
             return target.sample
 
         call.sample = recorder.evaluate(writing, name, call.args, kwargs)
         self._value = recorder.record_known(call)
 
-    def _assign(self, name: str, other: object) -> Any:
+    def _assign(self, name: str, other: object) -> Traced:
         fn = BINARY[name]
         if not isinstance(self._sample(name), np.ndarray):
             return self._call(fn, ARRAY_NAMES[name], self, other)
@@ -163,7 +163,7 @@ class Symbol:
     def __setitem__(self, index: object, value: object) -> None:
         self._write(operator.setitem, "setitem", (index, value), {})
 
-    def __getitem__(self, index: object) -> Any:
+    def __getitem__(self, index: object) -> Traced:
         return self._call(operator.getitem, "getitem", self, index)
 
     def __len__(self) -> int:
@@ -205,25 +205,25 @@ class Symbol:
         fine = not self._value.static and self._recorder.decisions.made and is_for_raise(sys._getframe(2))
         return "data" if fine else ""
 
-    def __array__(self, *args: object, **kwargs: object) -> Any:
+    def __array__(self, *args: object, **kwargs: object) -> Traced:
         raise self._recorder.refuse("hands data to a function that is not traced")
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise self._recorder.refuse("copies or pickles data")
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: int | None = None) -> Traced:
         return self._call(round, "builtin round", self, *(() if digits is None else (digits,)))
 
-    def __divmod__(self, other: object) -> Any:
+    def __divmod__(self, other: object) -> Traced:
         return self._call(divmod, "divmod", self, other)
 
-    def __rdivmod__(self, other: object) -> Any:
+    def __rdivmod__(self, other: object) -> Traced:
         return self._call(divmod, "divmod", other, self)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Traced:
         return apply_ufunc(self._recorder, ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, func: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Traced:
         from headrace.trace.numpy_names import apply_function
 
         return apply_function(self._recorder, func, args, kwargs)
@@ -252,7 +252,7 @@ for _name in ({*vars(str), "__radd__", "__rmod__"}) - {"__new__", "__doc__", "__
 
 def apply_ufunc(
     recorder: Recorder, ufunc: np.ufunc, method: str, inputs: tuple[object, ...], kwargs: dict[str, Any]
-) -> Any:
+) -> Traced:
     """Return a ufunc, or one of its methods, applied to symbols."""
     if method == "at":
         raise recorder.refuse(f"uses np.{ufunc.__name__}.at")
@@ -278,10 +278,10 @@ def _define() -> None:
     def binary(name: str, fn: Callable[..., object]) -> None:
         called = ARRAY_NAMES[name]
 
-        def forward(self: Symbol, other: object) -> Any:
+        def forward(self: Symbol, other: object) -> Traced:
             return self._call(fn, called, self, other)
 
-        def backward(self: Symbol, other: object) -> Any:
+        def backward(self: Symbol, other: object) -> Traced:
             return self._call(fn, called, other, self)
 
         setattr(Symbol, f"__{name}__", forward)

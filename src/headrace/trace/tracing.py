@@ -28,7 +28,7 @@ from headrace.trace.rules.elementwise import EXACT
 from headrace.trace.scaling import scale_at_once
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import AnyText, Symbol
-from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, leaves, map_arguments
+from headrace.trace.values import KINDS, Call, Kernel, Result, Step, Traced, Value, Values, dummy, leaves, map_arguments
 
 
 def trace(
@@ -185,7 +185,7 @@ def record(
 def refusing_kernel(call: Call) -> Kernel:
     """Return the kernel of a call that has none on blocks of the CPU."""
 
-    def kernel(_values: Values, _n: int) -> Any:
+    def kernel(_values: Values, _n: int) -> Result:
         raise TypeError(f"{call.name} has no form for blocks")
 
     return kernel
@@ -201,7 +201,7 @@ def _choose_if_possible(call: Call) -> tuple[Kernel, bool, bool]:
         return refusing_kernel(call), False, True
 
 
-def _call_alone(fn: Callable[..., object], args: list[Any]) -> Any:
+def _call_alone(fn: Callable[..., object], args: list[Any]) -> Traced:
     """Return the function's result, the function alone holding its arguments: so it shows which it has let go."""
     args.reverse()
     match len(args):
@@ -225,7 +225,7 @@ def _hand_on_all(recorder: Recorder, capture: Capture, result: object) -> list[A
     return list(element) if structure.unpacks else [element]
 
 
-def _hand_on(recorder: Recorder, item: object) -> Any:
+def _hand_on(recorder: Recorder, item: object) -> Traced:
     output, _ = _output(recorder, item)
     if not isinstance(output, Value):
         return recorder.constant(output) if isinstance(output, np.ndarray | np.generic) else output

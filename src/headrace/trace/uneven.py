@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headrace.columns import Varied
 from headrace.columns.dense import MIN_THREADED_COPY_BYTES, pooled
 from headrace.core.ragged import Ragged
 from headrace.plan.spec import TensorSpec
-from headrace.trace.values import Value
+from headrace.trace.values import Result, Value
 
 EXACT: dict[str, Any] = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "true_divide": np.divide}
 """Operations that IEEE 754 rounds correctly: any loop gives the same bits."""
@@ -63,7 +64,7 @@ def _with_number(name: str, args: tuple[object, ...]) -> Change | None:
         return None
     fn = EXACT[name]
 
-    def change(values: Any) -> Any:
+    def change(values: Any) -> Result:
         given = (values, number) if first else (number, values)
         if values.nbytes < MIN_THREADED_COPY_BYTES:
             return fn(*given)
@@ -73,12 +74,12 @@ def _with_number(name: str, args: tuple[object, ...]) -> Change | None:
     return change
 
 
-def _dtype(value: Any) -> Any:
+def _dtype(value: Any) -> DTypeLike:
     """Return the dtype as a ufunc sees it: a Python number takes the array's dtype."""
     return type(value) if type(value) in (int, float) else value.dtype
 
 
-def _changed(column: object, change: Change) -> Any:
+def _changed(column: object, change: Change) -> Result:
     if isinstance(column, np.ndarray):
         return change(column)
     if isinstance(column, Varied):

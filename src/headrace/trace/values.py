@@ -5,19 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType
 from headrace.plan.spec import TensorSpec
 
 KINDS = "biufcmM"
 """Dtypes that are traced; text and objects only travel through."""
 
-Values = list[Any]
-Kernel = Callable[[Values, int], Any]
+Result: TypeAlias = Any
+"""What a step makes of a block: a column, one value for all rows, or a list or tuple of these."""
+
+Operand: TypeAlias = Any
+"""An argument of a recorded call: a `Value`, a plain value, or a list, tuple, dict or slice of these."""
+
+Traced: TypeAlias = Any
+"""What a function sees while it is traced: a symbol, or any plain value."""
+
+Values = list[Result]
+Kernel = Callable[[Values, int], Result]
 """The function of a step on a block: from the values so far and the number of rows to one more value."""
 
 
@@ -37,7 +46,7 @@ class Deferred(ABC):
     """A column that an operation has yet to make, because the next one may need only a part of it."""
 
     @abstractmethod
-    def column(self) -> Any:
+    def column(self) -> Result:
         """Return the column."""
 
     def rounded(self) -> Deferred | None:
@@ -111,7 +120,7 @@ class Fresh:
         self.kernel = kernel
         self.into = into
 
-    def __call__(self, values: Values, n: int) -> Any:
+    def __call__(self, values: Values, n: int) -> Result:
         """Return the result."""
         return self.kernel(values, n)
 
@@ -167,7 +176,7 @@ def leaves(tree: object) -> Iterator[Value]:
         yield from leaves((tree.start, tree.stop, tree.step))
 
 
-def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
+def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Operand:
     """Nested arguments with `change` applied to what is no container."""
     kind = type(tree)
     if kind is tuple or kind is list:
@@ -179,7 +188,7 @@ def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
     return change(tree)
 
 
-def sample_of(item: object) -> Any:
+def sample_of(item: object) -> Operand:
     """Return a value's sample; anything else stays."""
     return item.sample if isinstance(item, Value) else item
 
@@ -187,8 +196,8 @@ def sample_of(item: object) -> Any:
 def call_plainly(call: Call) -> Kernel:
     """Return the operation itself, on values that are the same for all rows."""
 
-    def kernel(values: Values, _: int) -> Any:
-        def filled(item: object) -> Any:
+    def kernel(values: Values, _: int) -> Result:
+        def filled(item: object) -> Operand:
             return values[item.slot] if isinstance(item, Value) else item
 
         return call.fn(*map_arguments(call.args, filled), **map_arguments(call.kwargs, filled))
@@ -196,7 +205,7 @@ def call_plainly(call: Call) -> Kernel:
     return kernel
 
 
-def dummy(spec: TensorSpec, *, fill: int | None = None) -> Any:
+def dummy(spec: TensorSpec, *, fill: int | None = None) -> Component:
     """Return a stand-in for rows of this spec, small and not constant; None if rows are no dense arrays."""
     shape, dtype = spec.shape, spec.dtype
     if shape is None or dtype is None or None in shape or dtype.kind not in KINDS:

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.plan.spec import Shape, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import flatten
-from headrace.trace.values import map_arguments
+from headrace.trace.values import Operand, Result, map_arguments
 
 _watching = 0
 _lock = Lock()
@@ -36,7 +36,7 @@ def watch_shapes() -> Iterator[None]:
 
 def watched(
     fn: Callable[..., object], spec: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
-) -> Any:
+) -> Operand:
     """Return an operation's result, with the sizes that its `spec` determines noted if its call is watched."""
     if not _watching:
         return fn(*args, **kwargs)
@@ -52,7 +52,7 @@ def watched(
     return made
 
 
-def noted(value: object, shape: Shape) -> Any:
+def noted(value: object, shape: Shape) -> Operand:
     """Return an array that remembers which of its sizes are known."""
     if type(value) is not np.ndarray or shape is None or len(shape) != value.ndim or shape == (None,) * value.ndim:
         return value
@@ -69,12 +69,12 @@ def known_shape(value: object) -> Shape:
     return None if shape is None else (None,) * len(shape)
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> Operand:
     """Return the array itself."""
     return value.view(np.ndarray) if isinstance(value, Noted) else value
 
 
-def _described(value: object) -> Any:
+def _described(value: object) -> Operand:
     return TensorSpec(known_shape(value), value.dtype) if isinstance(value, np.ndarray) else value
 
 
@@ -86,11 +86,11 @@ class Noted(np.ndarray[Any, Any]):
     def __array_finalize__(self, source: object) -> None:
         self.known = (None,) * self.ndim
 
-    def astype(self, *args: Any, **kwargs: Any) -> Any:
+    def astype(self, *args: Any, **kwargs: Any) -> Operand:
         """Convert, with the sizes as known as before."""
         return noted(self.view(np.ndarray).astype(*args, **kwargs), self.known)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Operand:
         arrays = [plain(item) for item in inputs]
         out = kwargs.get("out")
         if out is not None:
@@ -122,7 +122,7 @@ class WatchedFunction:
         self._arguments = arguments
         self.spec: Spec | None = None
 
-    def __call__(self, *args: object) -> Any:
+    def __call__(self, *args: object) -> Result:
         """Return what the function gives."""
         if self.spec is not None:
             return self._fn(*args)
@@ -136,7 +136,7 @@ class WatchedFunction:
         self.spec = Spec(structure, specs)
         return structure.pack([plain(leaf) for leaf in leaves])
 
-    def _noted(self, args: tuple[object, ...]) -> Any:
+    def _noted(self, args: tuple[object, ...]) -> Operand:
         known = self._arguments.structure
         structure, leaves = flatten(args if known is not None and known.unpacks else args[0])
         if structure != known:

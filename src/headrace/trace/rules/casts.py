@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from headrace.core.types import DType
 from headrace.trace.rules.common import by_row, operand_rows, rank
-from headrace.trace.values import Call, Fresh, Kernel, Value, Values
+from headrace.trace.values import Call, Fresh, Kernel, Result, Value, Values
 
 
 def exactly(source: DType, target: DType) -> bool | None:
@@ -52,7 +51,7 @@ def _in_range(call: Call, slot: int, source: DType, target: DType) -> Kernel:
         limits = np.iinfo(target)
         low, high = np.nextafter(float(limits.min), np.inf), np.nextafter(float(limits.max), 0)
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         column = values[slot]
         fits = (column >= low) & (column <= high)
         if fits.all():
@@ -93,7 +92,7 @@ def made_array(call: Call, exact: bool) -> Kernel | None:
         return None
     getters = [operand_rows(s) for s in source]
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         made = np.empty((n, *call.sample.shape), target)
         for i, get in enumerate(getters):
             made[:, i] = get(values, n)

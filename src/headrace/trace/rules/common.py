@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.core.types import DType
 from headrace.trace.errors import Mismatch
-from headrace.trace.values import Call, Kernel, Value, Values, map_arguments
+from headrace.trace.values import Call, Kernel, Operand, Result, Value, Values, map_arguments
 
 Rule = Callable[[Call, bool], Kernel | None]
 """The kernel for an operation, exact or nearly, or None if it has none."""
@@ -46,7 +46,7 @@ def operand_rows(item: object) -> Callable[[Values, int], Any]:
         slot = item.slot
         return lambda values, _: values[slot]
 
-    def spread(values: Values, n: int) -> Any:
+    def spread(values: Values, n: int) -> Result:
         value = np.asarray(values[item.slot] if isinstance(item, Value) else item)
         return np.broadcast_to(value, (n, *value.shape))
 
@@ -89,7 +89,7 @@ def _values(item: object) -> Iterator[Value]:
     return leaves(item)
 
 
-def constant(item: object) -> Any:
+def constant(item: object) -> Operand:
     """Return a static argument, constants of the graph included."""
     return map_arguments(item, lambda i: i.sample if isinstance(i, Value) else i)
 
@@ -120,8 +120,8 @@ def by_row(call: Call) -> Kernel:
         if flat:
             return (fn(*row) for row in rows)
 
-        def one(row: tuple[object, ...]) -> Any:
-            def filled(item: object) -> Any:
+        def one(row: tuple[object, ...]) -> Operand:
+            def filled(item: object) -> Operand:
                 if not isinstance(item, Value):
                     return item
                 return row[position[item.slot]] if item.batched else values[item.slot]
@@ -135,7 +135,7 @@ def by_row(call: Call) -> Kernel:
     return lambda values, n: _column(outcomes(values), sample, n)
 
 
-def _column(results: Iterator[Any], sample: Any, n: int) -> Any:
+def _column(results: Iterator[Any], sample: Any, n: int) -> Result:
     if not isinstance(sample, np.ndarray):
         scalars = list(results)
         if any(type(r) is not type(sample) or r.dtype != sample.dtype for r in scalars):
@@ -149,7 +149,7 @@ def _column(results: Iterator[Any], sample: Any, n: int) -> Any:
     return out
 
 
-def _columns(results: Iterator[object], sample: Any, n: int) -> Any:
+def _columns(results: Iterator[object], sample: Any, n: int) -> Result:
     columns = zip(*results, strict=True)
     return [_column(iter(column), one, n) for column, one in zip(columns, sample, strict=True)]
 
@@ -168,7 +168,7 @@ MAX_BITWISE_SAMPLE_VALUES = 1 << 13
 """Samples of at most this many values are compared to the bit; of larger ones the first real rows are enough."""
 
 
-def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
+def self_test(call: Call, kernel: Kernel, exact: bool) -> Result:
     """Return what the kernel makes of a block of samples, None unless its rows are what the operation makes of one."""
     values: Values = []
     rows = 2 if all(np.size(v.sample) <= MAX_BITWISE_SAMPLE_VALUES for v in call.values if v.batched) else 1
@@ -185,7 +185,7 @@ def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
     return made if all(_agrees(m, s, rows, exact) for m, s in pairs) else None
 
 
-def _block(sample: Any, rows: int) -> Any:
+def _block(sample: Any, rows: int) -> Result:
     """Return rows of samples, with the sample's strides; one row without a copy."""
     if rows == 1:
         return sample[None]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from headrace.trace.rules.common import Rule, along_axis, constant, is_known, named_arguments, rank
 from headrace.trace.rules.shapes import shift_axis
-from headrace.trace.values import Call, Kernel, Value, Values
+from headrace.trace.values import Call, Kernel, Result, Value, Values
 
 
 def along(fn: Callable[..., object], default: int | None, *others: str) -> Rule:
@@ -55,7 +54,7 @@ def diff(call: Call, _exact: bool) -> Kernel | None:
     source = given["a"]
     axis, times, slot = shift_axis(constant(given["axis"]), rank(source)), constant(given["n"]), source.slot
 
-    def kernel(values: Values, _: int) -> Any:
+    def kernel(values: Values, _: int) -> Result:
         return np.diff(values[slot], times, axis)
 
     return kernel if source.sample.dtype.kind in "biufmM" else None

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules.common import constant, is_known, operand, operand_rows
-from headrace.trace.values import Call, Kernel, Value, Values
+from headrace.trace.values import Call, Kernel, Result, Value, Values
 
 
 def moving(index: object) -> bool:
@@ -28,7 +28,7 @@ class Slide:
     stop: Value
     length: int
 
-    def starts(self, values: Values) -> Any:
+    def starts(self, values: Values) -> Result:
         """Return where the slice begins in each row. Raise if NumPy would truncate it."""
         first, end = (values[v.slot].astype(np.int64) for v in (self.start, self.stop))
         if not ((first >= 0) & (first <= self.size - self.length) & (end - first == self.length)).all():
@@ -43,7 +43,7 @@ class Slide:
         return found is not None and found[0] >= 0 and found[1] <= min(self.size, largest) - self.length
 
 
-def _windows(block: Any, fixed: tuple[Any, ...], slides: list[Slide], *, writeable: bool = False) -> Any:
+def _windows(block: Any, fixed: tuple[Any, ...], slides: list[Slide], *, writeable: bool = False) -> Result:
     """Return a view with axes for the rows, for the starts of slices, and for their contents."""
     view = block[(slice(None), *fixed)]
     shape = list(view.shape)
@@ -64,7 +64,7 @@ def window_getitem(call: Call) -> Kernel:
     call.loose = not all(s.within for s in slides)
     rows = operand_rows(source)
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         return _windows(rows(values, n), fixed, slides)[(np.arange(n), *[s.starts(values) for s in slides])]
 
     return kernel
@@ -77,7 +77,7 @@ def window_setitem(call: Call) -> Kernel:
     before = operand_rows(target)
     given = operand(value, call.sample[fixed].ndim)
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         made = np.array(before(values, n), order="C")
         begins = [s.starts(values) for s in slides]
         _windows(made, fixed, slides, writeable=True)[(np.arange(n), *begins)] = given(values)
