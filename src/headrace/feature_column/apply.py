@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Stacked, column_of, values
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component, Nested
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.raw import Inputs, is_single, plain_column
@@ -93,7 +95,7 @@ def _block(features: dict[str, TensorSpec], computation: Computation) -> Callabl
     )
 
 
-def _batches(keys: list[str], columns: tuple[object, ...], computation: Computation) -> Any:
+def _batches(keys: list[str], columns: tuple[object, ...], computation: Computation) -> Column:
     """Compute for elements that are batches of many rows."""
     made = []
     for batch in zip(*map(values, columns), strict=True):
@@ -103,12 +105,12 @@ def _batches(keys: list[str], columns: tuple[object, ...], computation: Computat
 
 
 @traced_operation(spec=_spec, block=_block)
-def compute(features: dict[str, Any], computation: Computation) -> Any:
+def compute(features: dict[str, Any], computation: Computation) -> Nested:
     """Return the computation's result for one row, or for many."""
     return _run(features, computation)
 
 
-def _run(features: dict[str, Any], computation: Computation) -> Any:
+def _run(features: dict[str, Any], computation: Computation) -> Nested:
     inputs, single = inputs_of(features, computation.layer)
     made = computation.run(inputs)
     if not single:
@@ -150,7 +152,7 @@ def block_inputs(columns: dict[str, Any], rows: int, layer: object) -> Iterator[
         yield inputs_of(dict(zip(columns, row, strict=True)), layer)[0]
 
 
-def _one_row(value: Any, shape: tuple[object, ...]) -> Any:
+def _one_row(value: Any, shape: tuple[object, ...]) -> Component:
     """Return a column of one row."""
     if shape == ():
         return [value.item() if isinstance(value, np.ndarray) else value]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
+from headrace.core.types import LibraryObject
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
 
@@ -38,7 +39,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         del input_shape
         self.built = True
 
-    def call(self, inputs: Mapping[str, Any]) -> Any:
+    def call(self, inputs: Mapping[str, Any]) -> LibraryObject:
         """Return the matrix, of what `layer.inputs` gave."""
         parts = []
         for column, place in self.layout.parts:
@@ -73,7 +74,7 @@ def feature_layer(layer: DenseFeatures, seed: int | None = None, **named: object
     return FeatureLayer(layer, seed, **named)
 
 
-def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: object) -> Any:
+def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: object) -> LibraryObject:
     """Return the rows of the table that the ids of each row name, put together."""
     table = ops.convert_to_tensor(table)
     if column.max_norm is not None:

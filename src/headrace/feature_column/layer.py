@@ -29,6 +29,10 @@ from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.feature_column.flax import FlaxFeatures
+    from headrace.feature_column.jax import FeatureFunctions
+    from headrace.feature_column.keras import FeatureLayer
+    from headrace.feature_column.torch import FeatureModule
 
 OutputColumn = DenseColumn | EmbeddingColumn
 
@@ -224,28 +228,28 @@ class DenseFeatures:
             print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
         print(f"{first} columns in all")
 
-    def torch(self, seed: int | None = None) -> Any:
+    def torch(self, seed: int | None = None) -> FeatureModule:
         """A torch module of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
         framework("torch", "DenseFeatures.torch")
         from headrace.feature_column.torch import FeatureModule
 
         return FeatureModule(self, seed)
 
-    def keras(self, seed: int | None = None, **named: object) -> Any:
+    def keras(self, seed: int | None = None, **named: object) -> FeatureLayer:
         """A Keras layer of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
         framework("keras", "DenseFeatures.keras")
         from headrace.feature_column.keras import feature_layer
 
         return feature_layer(self, seed, **named)
 
-    def jax(self, seed: int | None = None) -> Any:
+    def jax(self, seed: int | None = None) -> FeatureFunctions:
         """A pair of functions `init()` and `apply(parameters, inputs)`; inputs are what `layer.inputs` gives."""
         framework("jax", "DenseFeatures.jax")
         from headrace.feature_column.jax import feature_functions
 
         return feature_functions(self, seed)
 
-    def flax(self, seed: int | None = None) -> Any:
+    def flax(self, seed: int | None = None) -> FlaxFeatures:
         """Return a Flax module (nnx) of the same columns with trainable tables; it takes the output of `layer.inputs`.
 
         Within `nnx.jit`, ids must be dense or padded with -1.

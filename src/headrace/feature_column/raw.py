@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import RaggedText, Stacked
 from headrace.columns.arrow_text import parts
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.errors import what_there_is
 
 Ints = NDArray[np.int64]
@@ -129,7 +130,7 @@ def is_single(value: object) -> bool:
     return not hasattr(value, "__len__") or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
-def plain_column(column: object) -> Any:
+def plain_column(column: object) -> Column:
     """Return an array, a Ragged or an Arrow array of text."""
     if isinstance(column, Stacked | RaggedText):
         return column.boxed()
@@ -148,7 +149,7 @@ def plain_column(column: object) -> Any:
     return _arrow(column)
 
 
-def _read_list(rows: list[Any]) -> Any:
+def _read_list(rows: list[Any]) -> Component:
     """Return a list: of values, or of rows which hold several."""
     nested = [isinstance(row, list | tuple | np.ndarray) and np.ndim(np.asarray(row, object)) > 0 for row in rows]
     if not any(nested):
@@ -169,7 +170,7 @@ def _objects(rows: list[Any]) -> Array:
     return made
 
 
-def _arrow(column: Any) -> Any:
+def _arrow(column: Any) -> Column:
     import pyarrow as pa
     import pyarrow.compute as pc
 

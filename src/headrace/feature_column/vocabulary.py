@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
-from headrace.core.types import StrPath
+from headrace.core.types import Component, StrPath
 from headrace.errors import refuse_arguments
 from headrace.feature_column.categorical import DTYPES, KeyedIds, bucket_numbers
 from headrace.feature_column.column import categorical_raw, check_integer, incomplete, key_of, text_or_integers
@@ -150,7 +150,7 @@ def _kind(key: str, entries: Sequence[object]) -> str:
     return kinds.pop()
 
 
-def _entry(key: str, entry: object, kind: str) -> Any:
+def _entry(key: str, entry: object, kind: str) -> Component:
     if kind == "string" and isinstance(entry, str | bytes):
         return entry.encode() if isinstance(entry, str) else bytes(entry)
     if kind == "int64" and hasattr(entry, "__index__") and not isinstance(entry, bool):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
-from headrace.core.types import TensorLike
+from headrace.core.types import AnyFunction, Nested, TensorLike
 from headrace.image.resize import two_sizes
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -35,7 +35,7 @@ def _shape(value: Any, *ranks: int) -> tuple[int | None, ...]:
     return tuple(shape)
 
 
-def _block(*args: object, **named: object) -> Any:
+def _block(*args: object, **named: object) -> AnyFunction:
     """Apply the function row by row."""
 
     def run(*columns: Column) -> Column:
@@ -48,7 +48,7 @@ def _block(*args: object, **named: object) -> Any:
     return run
 
 
-def _filled(arguments: object, row: Iterator[object]) -> Any:
+def _filled(arguments: object, row: Iterator[object]) -> Nested:
     """Arguments with the values of a row in the place of their specs."""
     return map_arguments(arguments, lambda item: next(row) if isinstance(item, TensorSpec) else item)
 

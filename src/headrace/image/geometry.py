@@ -55,7 +55,7 @@ def _mirror_rows(images: Images | EncodedJpegs) -> Column:
     return cut_images(images, _whole(images, 1))
 
 
-def _mirror_later(images: Deferred) -> Any:
+def _mirror_later(images: Deferred) -> Column:
     if isinstance(images, ResizedJpegs):
         return images.flip(np.ones(len(images), np.int64))
     return _mirror_rows(images) if isinstance(images, EncodedJpegs) else None
@@ -93,7 +93,7 @@ def _flip_rows(images: Images, flag: TensorLike, upside_down: bool) -> Column:
     return column_of_images(np.concatenate([images.data[:0], *(row.ravel() for row in rows)]), images.shapes)
 
 
-def _flip_later(images: Deferred, flag: TensorLike, upside_down: bool) -> Any:
+def _flip_later(images: Deferred, flag: TensorLike, upside_down: bool) -> Column:
     if upside_down:
         return None
     if isinstance(images, ResizedJpegs):

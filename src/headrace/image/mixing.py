@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
-from headrace.core.types import Array, RandomSource, Tensor, TensorLike
+from headrace.core.types import AnyFunction, Array, RandomSource, Tensor, TensorLike
 from headrace.image.operation import drawn
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -98,7 +98,7 @@ def _cutmix(
 
 def _mixed_spec(
     images: TensorLike, labels: TensorLike, draws: TensorLike, alpha: float, num_classes: int | None, *, floats: bool
-) -> Any:
+) -> tuple[TensorSpec, TensorSpec]:
     del draws, alpha
     if not isinstance(images, TensorSpec) or not isinstance(labels, TensorSpec) or images.rank != 4:
         raise ValueError(f"it is given {images} and {labels} where a batch of images and their labels are needed")
@@ -110,10 +110,10 @@ def _mixed_spec(
     )
 
 
-def _each_batch(mix: Any) -> Any:
+def _each_batch(mix: Any) -> AnyFunction:
     """Return the block form: a block has few batches, each mixed by itself."""
 
-    def block(_images: object, _labels: object, _draws: object, alpha: float, num_classes: int | None) -> Any:
+    def block(_images: object, _labels: object, _draws: object, alpha: float, num_classes: int | None) -> AnyFunction:
         def run(*columns: Column) -> tuple[Column, Column]:
             rows = zip(*[values(column) for column in columns], strict=True)
             made = [mix(*row, alpha, num_classes) for row in rows]

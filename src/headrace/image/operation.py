@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.columns import Column, column_of, values
-from headrace.core.types import Array
+from headrace.core.types import Array, Tensor
 from headrace.image.encoded import EncodedJpegs
 from headrace.image.images import Images
 from headrace.plan.spec import TensorSpec
@@ -105,7 +105,7 @@ def image_operation(
             return run
 
         @functools.wraps(fn)
-        def element(*args: object, **named: object) -> Any:
+        def element(*args: object, **named: object) -> Tensor:
             given = bind(*args, **named)
             image = np.asarray(given.pop(first))
             if image.ndim not in (3, 4):

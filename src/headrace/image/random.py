@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -283,7 +282,7 @@ def random_hue(image: TensorLike, max_delta: float, rng: RandomSource) -> Tensor
     return adjust_hue(image, rng.uniform(-max_delta, max_delta))
 
 
-def _between(lower: float, upper: float, rng: RandomSource) -> Any:
+def _between(lower: float, upper: float, rng: RandomSource) -> Tensor:
     if not 0 <= lower <= upper:
         raise ValueError(f"factors need 0 <= lower <= upper, not {lower} and {upper}")
     return rng.uniform(lower, upper)

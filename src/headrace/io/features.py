@@ -14,7 +14,7 @@ from headrace.columns import box_text
 from headrace.columns.arrow_text import binary
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.io.feature import BYTES, DTYPES, INT64, Feature, FoundValues, Request, as_tuples, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 
@@ -150,7 +150,7 @@ class VarLenFeature(Feature):
         return TensorSpec((None,) * batch + (None,), DTYPES[self.kind])
 
 
-def _default(name: str, value: object, kind: int, shape: tuple[int, ...]) -> Any:
+def _default(name: str, value: object, kind: int, shape: tuple[int, ...]) -> Component:
     array = np.asarray(value, object if kind == BYTES else None)
     if array.size != math.prod(shape):
         raise ValueError(f"feature {name!r}: the default has shape {array.shape} where {shape} was asked")

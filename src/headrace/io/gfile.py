@@ -10,6 +10,7 @@ from datetime import datetime
 from glob import glob as glob_files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace.core.types import Attribute
 from headrace.formats.shared.files import as_path, local_path
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE
@@ -67,7 +68,7 @@ class GFile:
             self.name: str = as_path(name)
             self.mode = mode
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         return getattr(self._file, name)
 
     def __enter__(self) -> GFile:
@@ -195,7 +196,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.io.gfile", name)

@@ -20,7 +20,7 @@ from headrace.columns.arrow_text import fresh_binary, parts
 from headrace.columns.dense import room_for
 from headrace.columns.refs import CorruptRecordsError, RecordRefs
 from headrace.core.ragged import Ragged
-from headrace.core.types import TensorLike
+from headrace.core.types import Nested, TensorLike
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import batch_size, bytes_column, one_record, record
 from headrace.io.examples import feature_names
@@ -188,7 +188,7 @@ def first_row(columns: Columns) -> Columns:
     return {name: _row(column) for name, column in columns.items()}
 
 
-def _row(column: Column) -> Any:
+def _row(column: Column) -> Nested:
     if isinstance(column, Sparse):
         return Sparse(*(_row(part) for part in column))
     value = column[0]

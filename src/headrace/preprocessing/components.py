@@ -12,7 +12,7 @@ import numpy as np
 from headrace.columns import Varied
 from headrace.columns.block import Block
 from headrace.columns.kind import Column
-from headrace.core.types import Array, StrPath, Tensor, TensorLike
+from headrace.core.types import Array, Nested, StrPath, Tensor, TensorLike
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Quantiles
@@ -57,7 +57,7 @@ class ComponentLayers(ABC):
             return self._changed(components[0], ())
         return tuple(self._changed(each, (i,)) for i, each in enumerate(components))
 
-    def _changed(self, value: Any, path: Path) -> Any:
+    def _changed(self, value: Any, path: Path) -> Nested:
         kind = type(value)  # of a symbol too, which has no other class than its own
         if issubclass(kind, Mapping):
             return {key: self._changed(each, (*path, key)) for key, each in value.items()}

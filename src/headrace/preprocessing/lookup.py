@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.kind import Column
-from headrace.core.types import Array, StrPath, TensorLike
+from headrace.core.types import Array, Component, StrPath, TensorLike
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
@@ -96,13 +96,13 @@ class Lookup(PreprocessingLayer):
             raise ValueError(f"{name}: idf_weights must be one for each of {count} tokens, not {weights.shape}")
         object.__setattr__(self, "idf_weights", np.concatenate([np.repeat(weights.mean(), missing), weights]))
 
-    def _token(self, value: object) -> Any:
+    def _token(self, value: object) -> Component:
         raise NotImplementedError
 
     def _unknown(self, raw: Raw) -> NDArray[np.int64]:
         raise NotImplementedError
 
-    def _readable(self, token: object) -> Any:
+    def _readable(self, token: object) -> Component:
         return token
 
     @property
@@ -266,7 +266,7 @@ class StringLookup(Lookup):
     encoding: str = field(default="utf-8", kw_only=True)
     """How `get_vocabulary` and `invert` read bytes."""
 
-    def _readable(self, token: Any) -> Any:
+    def _readable(self, token: Any) -> Component:
         try:
             return token.decode(self.encoding)
         except UnicodeDecodeError:

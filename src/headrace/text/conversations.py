@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from headrace.core.types import Array, Nested
+from headrace.core.types import Array, JsonValue, Nested
 from headrace.plan.spec import TensorSpec
 from headrace.text.tokenizers import Tokenizer
 
@@ -166,7 +166,7 @@ def _messages(element: object, name: str) -> list[dict[str, Any]]:
     return made
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> JsonValue:
     """A part of a message as templates take it: text, numbers, lists and dicts."""
     if isinstance(value, bytes):
         return value.decode()

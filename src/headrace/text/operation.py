@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.columns import Column, text_column, values
 from headrace.columns.arrow_text import binary, parts
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Tensor, TensorLike
+from headrace.core.types import Array, Nested, Tensor, TensorLike
 from headrace.feature_column.raw import plain_column
 from headrace.plan.spec import TensorSpec
 from headrace.text.layout import Offsets, texts_of
@@ -63,7 +63,7 @@ class Work:
             made = self.run(text)
         return layout.lay_rows(*made) if self.gives_rows else layout.lay(made)
 
-    def on_element(self, value: object) -> Any:
+    def on_element(self, value: object) -> Nested:
         """Return one component of an element."""
         return next(iter(values(self.on_column(one_row(value)))))
 

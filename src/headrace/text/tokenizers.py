@@ -15,7 +15,7 @@ import numpy as np
 from headrace.columns.kind import Column
 from headrace.core.paths import local_only
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Tensor, TensorLike
+from headrace.core.types import Array, LibraryObject, Tensor, TensorLike
 from headrace.execute.budget import cpus
 from headrace.text.operation import Work, as_strings, text_operation
 
@@ -118,7 +118,7 @@ def _methods(tokenizer: Any, *, special: bool) -> tuple[Encode, Decode]:
     raise TypeError(f"hr.text.Tokenizer takes a tokenizer of tokenizers, sentencepiece or tiktoken, not {found}")
 
 
-def _opened(name: str | Path) -> Any:
+def _opened(name: str | Path) -> LibraryObject:
     """Return the tokenizer in a file, or the encoding of tiktoken that is called so."""
     ending = local_only(name, "hr.text.Tokenizer", "copy the file to this machine first").suffix
     library = {".json": "tokenizers", ".model": "sentencepiece"}.get(ending, "tiktoken")

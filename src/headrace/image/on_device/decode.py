@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from headrace.columns.arrow_text import parts
 from headrace.core.frameworks import framework
 from headrace.device.forms import device_form
-from headrace.device.pixels import Pixels
+from headrace.device.pixels import DeviceValue, Pixels
 from headrace.image.codecs import JPEG, read_headers
 from headrace.image.decode import FAST_DCT, decode_jpeg, decode_jpeg_column
 from headrace.io.binary import bytes_column
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
+    from headrace.device.pixels import DeviceValue
 
 REMEDY = (
     'give decode_jpeg dct_method="INTEGER_ACCURATE", fancy_upscaling=False, whose pixels the GPU gives to the bit, or '
@@ -65,7 +66,7 @@ def _decode(
     try_recover_truncated: bool,
     dct_method: str,
     max_pixels: int | None,
-) -> Any:
+) -> DeviceValue:
     rows = bytes_column(contents)
     data, offsets = parts(rows)
     headers = read_headers(data, offsets, max_pixels, JPEG)
@@ -73,7 +74,7 @@ def _decode(
     stored = headers[:, 3]
     fits = np.array([is_baseline(f) for f in files]) & np.isin(stored, (1, 3)) & np.isin(channels or stored, (3,))
     fits |= (stored == 1) & (channels in (0, 1)) & np.array([is_baseline(f) for f in files])
-    images: list[Any] = [None] * len(files)
+    images: list[DeviceValue] = [None] * len(files)
     there = np.flatnonzero(fits)
     if len(there):
         for i, tensor in zip(there, _by_gpu(machine, [files[i] for i in there], channels), strict=True):
@@ -85,13 +86,13 @@ def _decode(
     return _flat(machine, images)
 
 
-def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> list[Any]:
+def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> list[DeviceValue]:
     """Return images of the files (channels, height, width); None for all if one of them stops the decoder."""
     io = framework("torchvision.io", 'map(decode_jpeg, device="cuda")')
     mode = {0: io.ImageReadMode.UNCHANGED, 1: io.ImageReadMode.GRAY, 3: io.ImageReadMode.RGB}[channels]
     tensors = [machine.torch.from_numpy(np.array(file)) for file in files]
     try:
-        made: list[Any] = io.decode_jpeg(tensors, mode=mode, device=machine.device)
+        made: list[DeviceValue] = io.decode_jpeg(tensors, mode=mode, device=machine.device)
     except machine.torch.OutOfMemoryError:
         raise
     except RuntimeError:  # the CPU decodes them then, and finds the one at fault
@@ -99,7 +100,7 @@ def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> 
     return made
 
 
-def _flat(machine: Machine, images: list[Any]) -> Pixels:
+def _flat(machine: Machine, images: list[DeviceValue]) -> Pixels:
     shapes = np.array([(x.shape[1], x.shape[2], x.shape[0]) for x in images], np.int64)
     sizes = shapes.prod(1)
     flat = machine.torch.cat([x.contiguous().reshape(-1) for x in images])
