@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from headrace.core.types import JsonValue
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.shares import ShareMark
 from headrace.errors import StateError
@@ -116,7 +117,7 @@ def adopted(state: object, plan: Node) -> tuple[Any, Node, list[int]]:
     return moved, with_histories(plan, lambda *_: history), [0]
 
 
-def _part(entry: Any, name: str) -> Any:
+def _part(entry: Any, name: str) -> JsonValue:
     try:
         return entry[name]
     except (KeyError, TypeError):
@@ -194,7 +195,7 @@ def _parked(state: State, name: str, then: tuple[int, int, int, int], given: int
     return {name: json.dumps(entry)}
 
 
-def _renamed(position: Any, then: list[str], now: tuple[str, ...], given: dict[str | None, int]) -> Any:
+def _renamed(position: Any, then: list[str], now: tuple[str, ...], given: dict[str | None, int]) -> JsonValue:
     """The position of a mixture with its branches in the order of now."""
     own = position[2] if isinstance(position, list) and len(position) > 2 else None
     if own is None:

@@ -11,7 +11,7 @@ from headrace.columns import Column, RaggedText, Varied, column_of, in_own_kinds
 from headrace.columns.block import Block, leaf
 from headrace.columns.text import is_of_bytes
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DType, Nested
+from headrace.core.types import Array, Component, DType, Nested
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import positive
 from headrace.ops.shared.batching import Batching
@@ -247,7 +247,7 @@ def _padded_rows(rows: list[Array], target: Shape, filler: object) -> Array | st
     return out
 
 
-def _default(dtype: DType, example: object) -> Any:
+def _default(dtype: DType, example: object) -> Component:
     """Return what a batch is filled up with; `example` is one of its values, if it has any."""
     if dtype.kind == "O":
         return b"" if isinstance(example, bytes) or (example is None and is_of_bytes(dtype)) else ""

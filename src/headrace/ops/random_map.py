@@ -147,7 +147,7 @@ class RandomMap(MappingCalls):
         """The key of the draws. Epoch and branch are in the rows' ids."""
         return row_key(self.seed, self.place)
 
-    def call_on_row(self, row: Block) -> Any:
+    def call_on_row(self, row: Block) -> Nested:
         assert row.ids is not None, "rows are read with ids"
         return with_generator(self.fn, self.key)(row.ids[0], *next(rows_as_arguments(row, keep=True)))
 
@@ -198,7 +198,7 @@ def call_randomly(
 def with_generator(fn: Callable[..., object], key: int) -> Callable[..., Any]:
     """Return the function as it is called on the id of a row and the row."""
 
-    def call(id: Any, *args: object) -> Any:
+    def call(id: Any, *args: object) -> Nested:
         rng = RowGenerator(key, id)
         try:
             return fn(*args, rng)

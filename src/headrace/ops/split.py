@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.indexed.counter import RANDOM_BOUND, random
 from headrace.ops.shared.arguments import integer
 from headrace.ops.zip import zip as zip_datasets
@@ -82,7 +83,7 @@ def split(
     return tuple(made)
 
 
-def _first_of(element: object, draw: object) -> Any:  # noqa: ARG001
+def _first_of(element: object, draw: object) -> Nested:  # noqa: ARG001
     return element
 
 

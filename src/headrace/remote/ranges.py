@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from headrace.core.types import LibraryObject
 from headrace.remote.faults import ReplacedError, is_passing
 
 if TYPE_CHECKING:
@@ -273,7 +274,7 @@ class Handle:
             self._checked = start // BLOCK
         return b"".join(parts)
 
-    def _opened(self) -> Any:
+    def _opened(self) -> LibraryObject:
         from fsspec.implementations.cached import CachingFileSystem
 
         if isinstance(self._system, CachingFileSystem):

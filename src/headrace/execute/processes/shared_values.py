@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike
 
 from headrace.columns.block import Block
 from headrace.columns.dense import copy_with_help, room_for
+from headrace.columns.kind import Column
 from headrace.core.extended import is_extended
 from headrace.core.types import Array
 from headrace.plan.bound import Portable, original_of
@@ -145,7 +146,7 @@ def take_apart(parts: list[Any]) -> PackedValues:
     return PackedValues(plan, len(rest), data, arrays + buffers, [buffer.nbytes for buffer in buffers])
 
 
-def _compact(column: object) -> Any:
+def _compact(column: object) -> Column:
     """Return an Arrow array without the rows around it, which would be pickled with it."""
     import pyarrow as pa
 
@@ -166,7 +167,7 @@ def from_message(message: bytes, memory: Shared, *, lent: bool = False) -> list[
 
     array = memory.lend if lent else memory.read
 
-    def found(place: Any) -> Any:
+    def found(place: Any) -> Column:
         return rest[place] if isinstance(place, int) else array(places[place[0]], place[1], place[2])
 
     parts: list[Any] = []

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from headrace.columns.block import Block, Item
+from headrace.core.types import Nested
 
 
 class RowWork(Protocol):
@@ -89,7 +90,7 @@ ROW_TIMES = RowTimes()
 def noting(fn: Callable[..., object], kept: list[int]) -> Callable[..., Any]:
     """Return the function, noting how long each call takes in nanoseconds."""
 
-    def call(*args: object) -> Any:
+    def call(*args: object) -> Nested:
         started = perf_counter_ns()
         try:
             return fn(*args)

@@ -16,7 +16,7 @@ from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES
 from headrace.columns.lazy_block import MIN_REFERENCED_ROW_BYTES_ALONE, look_at
 from headrace.columns.row_builder import ExactRows, ExactValues
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Component, Nested
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Form
 from headrace.execute.inputs import Input
@@ -103,7 +103,7 @@ class Calls(Node):
     def remark(self) -> str | None:
         return self.function.remark(self.input.spec)
 
-    def call_on_row(self, row: Block) -> Any:
+    def call_on_row(self, row: Block) -> Nested:
         """What the function returns for one row; what it raises is raised as it is."""
         return self.function.fn(*next(rows_as_arguments(row, keep=True)))
 
@@ -222,7 +222,7 @@ def _private(column: Column, keep: bool) -> Iterator[Any]:
     return (_own(row, keep) for row in values(column))
 
 
-def _own(value: object, keep: bool) -> Any:
+def _own(value: object, keep: bool) -> Component:
     if isinstance(value, np.ndarray) and (keep or not value.flags.writeable):
         return value.copy()
     return value

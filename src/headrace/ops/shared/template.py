@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.columns.block import Block
 from headrace.core.keys import ROOT, keyed_seeds
+from headrace.core.types import Component
 from headrace.execute.context import Context
 from headrace.indexed.memory import Memory
 from headrace.ops.shared.calls import rows_as_arguments
@@ -225,7 +226,7 @@ class BuildingNode(Node):
         return BuildingFunction(self.fn)
 
 
-def _stand_in(number: int, leaf: LeafSpec) -> Any:
+def _stand_in(number: int, leaf: LeafSpec) -> Component:
     """Return a component of this spec with the smallest value and size; None if the spec is too vague."""
     if isinstance(leaf, DatasetSpec):
         return Unread(number, UNKNOWN, leaf.elements) if leaf.shape == () else None
