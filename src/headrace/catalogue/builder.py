@@ -14,7 +14,7 @@ from headrace.catalogue.download import sha256_of
 from headrace.catalogue.evolution import Change, changes_between, check_made_by, check_version
 from headrace.catalogue.folders import INDEX, write_index
 from headrace.catalogue.sources import SourceFile, fetch_sources
-from headrace.core.types import StrPath
+from headrace.core.types import JsonValue, StrPath
 from headrace.dataset import Dataset
 from headrace.execute.budget import cpus
 from headrace.identity.digests import PYTHON
@@ -232,7 +232,7 @@ class GeneratedRows:
             return PipelineRows(made if self._limit is None else made.take(self._limit))
         return self
 
-    def identity(self) -> Any:
+    def identity(self) -> JsonValue:
         """See RowSource: by the code of the generator and by what it is called with."""
         return [str(Looker().digest((self._builder.maker, repr(self._part)))), self._limit]
 

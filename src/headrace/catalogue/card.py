@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.image.encode import encode_png
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Image, SequenceFeature
 
@@ -89,7 +89,7 @@ def _feature_at(feature: Any, path: str) -> FeatureConnector:
     return feature  # type: ignore[no-any-return]
 
 
-def _at(row: Any, path: str) -> Any:
+def _at(row: Any, path: str) -> Component:
     for part in path.split("/"):
         row = row[part]
     return row

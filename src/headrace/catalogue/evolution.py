@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.errors import HeadraceError
 from headrace.storage.files import read_page
 from headrace.tfds.builder import ReadOnlyBuilder
@@ -108,7 +109,7 @@ def row_changes(before: ReadOnlyBuilder, after: ReadOnlyBuilder) -> Iterator[Cha
                     break
 
 
-def _common(before: FeatureConnector, after: FeatureConnector) -> Any:
+def _common(before: FeatureConnector, after: FeatureConnector) -> Nested:
     """Return the features that both have, as PartialDecoding takes them."""
     if isinstance(before, FeaturesDict) and isinstance(after, FeaturesDict):
         return {name: part for name in before if name in after and (part := _common(before[name], after[name]))}

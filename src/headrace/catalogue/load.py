@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.catalogue import huggingface, openml
 from headrace.catalogue.builder import KNOWN
@@ -50,7 +50,7 @@ def load_named(
     storage_options: Mapping[str, object] | None = None,
     download: bool = True,
     options: Options | None = None,
-) -> Any:
+) -> Nested:
     """Load a dataset by its name: `mnist`, `team/big:1.*.*`; the arguments are those of `hr.tfds.load`.
 
     It is looked for in the folders that were added (`hr.catalogue.add`), in TFDS's own, and among those that come with

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns import Column, in_plain_kinds, values
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, DType, JsonValue
 from headrace.formats.tables.arrow import is_list
 from headrace.plan.spec import DatasetSpec, TensorSpec
 
@@ -84,7 +84,7 @@ def _list_kind(spec: TensorSpec | DatasetSpec | None) -> pa.DataType | None:
     return kind
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> JsonValue:
     return value.tolist() if isinstance(value, np.ndarray | np.generic | Ragged) else value
 
 

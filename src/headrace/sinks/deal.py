@@ -198,7 +198,7 @@ def row_sizes(block: Block) -> int | NDArray[np.int64]:
     return total if isinstance(total, int) else np.asarray(total, np.int64)
 
 
-def _sizes(column: Column) -> Any:
+def _sizes(column: Column) -> Column:
     if isinstance(column, np.ndarray) and column.dtype != object:
         return int(column.dtype.itemsize * np.prod(column.shape[1:], dtype=np.int64))
     if isinstance(column, Varied) and column.dtype != object:

@@ -217,7 +217,7 @@ def _column_of_one(row: object) -> Column:
     return np.asarray(row)[None] if isinstance(row, np.ndarray | np.generic) else [row]
 
 
-def _text_of(column: Column) -> Any:
+def _text_of(column: Column) -> Column:
     """Return the texts of a column, None if it holds anything else."""
     if isinstance(column, RaggedText | Stacked):
         return column.inner
@@ -229,7 +229,7 @@ def _text_of(column: Column) -> Any:
     return column if holds_text(column) and not column.null_count else None
 
 
-def _as_text(values: list[Any]) -> Any:
+def _as_text(values: list[Any]) -> Column:
     """Return texts in Arrow's layout, as bytes if there are both; no values at all may be texts, too."""
     import pyarrow as pa
 

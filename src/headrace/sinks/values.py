@@ -36,7 +36,7 @@ def apply(self: Dataset, transformation_func: Callable[[Dataset], Dataset]) -> D
 
 def reduce(
     self: Dataset, initial_state: Nested, reduce_func: Callable[[Any, Any], object], name: str | None = None
-) -> Any:
+) -> Nested:
     """Fold the elements into one value: `state = reduce_func(state, element)`. Structure and dtypes must stay.
 
     Args:

@@ -12,7 +12,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
 from headrace.columns.row_builder import ExactRows, ExactValues
-from headrace.core.types import Array, DType, Nested
+from headrace.core.types import Array, Component, DType, Nested
 from headrace.errors import SpecError, warn_once
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -338,7 +338,7 @@ def _collect(structure: Structure, value: object, leaves: list[Any]) -> bool:
     return all(_collect(child, part, leaves) for child, part in zip(structure.children, parts, strict=True))
 
 
-def _fit(value: object, want: LeafSpec) -> Any:
+def _fit(value: object, want: LeafSpec) -> Component:
     if want.dtype is None or not isinstance(value, np.ndarray | np.generic):
         return value
     if not value.size and want.dtype.kind in "US":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import Component
 from headrace.errors import SpecError
 from headrace.formats.tables.arrow import arrow_spec
 from headrace.ops.zip import zip as zip_datasets
@@ -103,13 +104,13 @@ class Decoded:
         self._rows = dataset.with_format(None).select_columns([column])
         self._dtype = _innermost(self._rows.features.arrow_schema.field(0).type)
 
-    def __getitem__(self, number: int) -> Any:
+    def __getitem__(self, number: int) -> Component:
         return self._value(self._rows[number][self._column])
 
     def __getitems__(self, numbers: list[int]) -> list[Any]:
         return [self._value(value) for value in self._rows[numbers][self._column]]
 
-    def _value(self, value: object) -> Any:
+    def _value(self, value: object) -> Component:
         if not isinstance(value, list):
             return value
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array, StrPath
+from headrace.core.types import Array, Component, Nested, StrPath
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path
 from headrace.image.decode import decode_image
@@ -51,7 +51,7 @@ def image_dataset_from_directory(
     data_format: str | None = None,
     format: str = "tf",  # noqa: ARG001 - as in Keras
     verbose: bool = True,  # noqa: ARG001 - nothing is printed
-) -> Any:
+) -> Nested:
     """Make batches of images, and of labels, of the files below a folder, as Keras's function of that name does.
 
     Files come in Keras's order and are split as Keras splits them. With `shuffle`, the files of a split are the same
@@ -121,7 +121,7 @@ def text_dataset_from_directory(
     follow_links: bool = False,
     format: str = "tf",  # noqa: ARG001 - as in Keras
     verbose: bool = True,  # noqa: ARG001 - nothing is printed
-) -> Any:
+) -> Nested:
     """Make batches of texts, and of labels, of the `.txt` files below a folder, as Keras's function of that name does.
 
     Texts are bytes. All else is as for `image_dataset_from_directory`.
@@ -205,7 +205,7 @@ def timeseries_dataset_from_array(
     goals = None if targets is None else np.asarray(targets)[start:end]
     steps = np.arange(sequence_length) * sampling_rate
 
-    def window(first: Any) -> Any:
+    def window(first: Any) -> Nested:
         taken = series[first + steps]
         return taken if goals is None else (taken, goals[first])
 
@@ -214,20 +214,20 @@ def timeseries_dataset_from_array(
     return ds if batch_size is None else ds.batch(batch_size)
 
 
-def _load_image(path: object, sized: Callable[[Any], Any], channels: int, first: bool) -> Any:
+def _load_image(path: object, sized: Callable[[Any], Any], channels: int, first: bool) -> Component:
     image = sized(decode_image(read_file(path), channels))
     return image.transpose(2, 0, 1) if first else image
 
 
-def _resize(image: object, size: tuple[int, int], method: str) -> Any:
+def _resize(image: object, size: tuple[int, int], method: str) -> Component:
     return resize(image, size, method)
 
 
-def _resize_padded(image: object, size: tuple[int, int], method: str) -> Any:
+def _resize_padded(image: object, size: tuple[int, int], method: str) -> Component:
     return resize_with_pad(image, *size, method)
 
 
-def _resize_cropped(image: Any, size: tuple[int, int], method: str) -> Any:
+def _resize_cropped(image: Any, size: tuple[int, int], method: str) -> Component:
     """Keras's smart_resize: the largest part in the middle that has the aspect ratio."""
     (height, width), (rows, columns) = image.shape[:2], size
     high = min(height, int(width * rows / columns))
@@ -236,7 +236,7 @@ def _resize_cropped(image: Any, size: tuple[int, int], method: str) -> Any:
     return resize(cut, size, method)
 
 
-def _load_text(path: StrPath, length: int | None) -> Any:
+def _load_text(path: StrPath, length: int | None) -> Component:
     text = read_file(path)
     return text if length is None else text[:length]
 
@@ -334,7 +334,7 @@ def _find(directory: StrPath, endings: tuple[str, ...], labels: _Labels, order: 
     return _Files(names, labels.encoded(np.array(numbers, np.int32), len(classes)), classes, order)
 
 
-def _datasets(files: _Files, load: Callable[[Any], object], batch_size: int | None, origin: str) -> Any:
+def _datasets(files: _Files, load: Callable[[Any], object], batch_size: int | None, origin: str) -> Nested:
     made = []
     for numbers, shuffled in files.order.parts(len(files.names)):
         names = [files.names[i] for i in numbers.tolist()]
@@ -350,5 +350,5 @@ def _datasets(files: _Files, load: Callable[[Any], object], batch_size: int | No
     return made if len(made) > 1 else made[0]
 
 
-def _with_label(load: Callable[[Any], object], path: StrPath, label: object) -> Any:
+def _with_label(load: Callable[[Any], object], path: StrPath, label: object) -> Nested:
     return load(path), label

@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Item, from_elements, own_leaf, scalar_block
+from headrace.core.types import Component
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -108,7 +109,7 @@ def row(value: object) -> tuple[Structure, list[Any]]:
     return structure, [own_leaf(_array(v)) for v in leaves]
 
 
-def _array(value: Any) -> Any:
+def _array(value: Any) -> Component:
     if hasattr(value, "detach"):  # a torch tensor on any device, with or without gradients
         try:
             return value.numpy(force=True)

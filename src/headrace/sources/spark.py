@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.formats.tables.choice import Choice
 from headrace.sources.engines import EngineSource
 from headrace.sources.parts import parts_dataset
@@ -74,7 +75,7 @@ class SparkSource(EngineSource):
         )
 
 
-def _rows_of_partitions(frame: Any) -> Any:
+def _rows_of_partitions(frame: Any) -> LibraryObject:
     """Return an RDD with the Arrow data of each partition as rows of bytes; None if Spark has none."""
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Column, text_column, values
-from headrace.core.types import StrPath
+from headrace.core.types import Component, Nested, StrPath
 from headrace.errors import ParseError
 from headrace.formats.shared.files import read_all
 from headrace.io.binary import bytes_column
@@ -25,7 +25,7 @@ from headrace.trace.operation import traced_operation
     spec=lambda path, encoding="utf-8", **_: TensorSpec((), np.str_ if encoding else "S"),  # noqa: ARG005
     block=lambda path, *how, **named: lambda rows: load_text_column(rows, *how, **named),  # noqa: ARG005
 )
-def load_text(path: StrPath, encoding: str | None = "utf-8", *, storage_options: object = None) -> Any:
+def load_text(path: StrPath, encoding: str | None = "utf-8", *, storage_options: object = None) -> Component:
     """Return a whole file as text, or with `encoding=None` as bytes."""
     return next(values(load_text_column([str(path)], encoding, storage_options=storage_options)))
 
@@ -59,7 +59,7 @@ def from_text_folder(
     num_parallel_calls: int | None = AUTOTUNE,
     storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
-) -> Any:
+) -> Nested:
     """Read texts and labels from a folder with one sub-folder for each class.
 
     All else is as for `from_image_folder`.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from headrace.columns import Column, text_column, values
-from headrace.core.types import FilePatterns
+from headrace.core.types import Component, FilePatterns, Nested
 from headrace.errors import NONSENSE, ParseError
 from headrace.formats.shared.files import open_path
 from headrace.formats.shared.format import ScanHints
@@ -54,16 +54,16 @@ def texts(rows: Column) -> Column:
 
 
 @traced_operation(spec=lambda _: TensorSpec((), np.int64), block=lambda _: whole_numbers)
-def _number(content: bytes) -> Any:
+def _number(content: bytes) -> Component:
     return whole_numbers([content])[0]
 
 
 @traced_operation(spec=lambda _: TensorSpec((), np.str_), block=lambda _: texts)
-def _string(content: bytes) -> Any:
+def _string(content: bytes) -> Component:
     return bytes(content).decode()
 
 
-def _array(content: bytes) -> Any:
+def _array(content: bytes) -> Component:
     """Read a `.npy` file; what its header states is compared with the bytes there are before memory is taken."""
     try:
         file = io.BytesIO(content)
@@ -169,7 +169,7 @@ def WebDataset(  # noqa: N802 - as others name it
         return ds
     names = (KEY, *form.fields)
 
-    def decoded(row: Any) -> Any:
+    def decoded(row: Any) -> Nested:
         return {name: decoders[name](row[name]) if name in decoders else row[name] for name in names}
 
     return ds.map(decoded, num_parallel_calls=num_parallel_calls)

@@ -49,7 +49,7 @@ class SplitBuilder(ABC):
         order: str = "tfds",
         max_pixels: int | None = MAX_PIXELS,
         read_config: ReadConfig | None = None,
-    ) -> Any:
+    ) -> Nested:
         """Return the elements of a split; of all splits as a dict if none is named, of several in the
         structure given.
         """
@@ -75,7 +75,7 @@ class SplitBuilder(ABC):
             ds = ds.with_options(read_config.options)
         return ds if batch_size is None else in_batches(ds, batch_size)
 
-    def as_data_source(self, split: SplitLike = None, *, decoders: Nested = None, **_: object) -> Any:
+    def as_data_source(self, split: SplitLike = None, *, decoders: Nested = None, **_: object) -> Nested:
         """Return the elements of a split by number: a dataset with `len` and `ds[i]`, in the order of the files."""
         return self.as_dataset(split, decoders=decoders, order="file")
 
@@ -96,7 +96,7 @@ class SplitBuilder(ABC):
     ) -> Dataset:
         """Return the elements of one split, or of `keys` of them."""
 
-    def _supervised_keys(self) -> Any:
+    def _supervised_keys(self) -> Nested:
         keys = self.info.supervised_keys
         if keys is None:
             raise ValueError(
@@ -157,7 +157,7 @@ class ReadOnlyBuilder(SplitBuilder):
         )  # fmt: skip
 
 
-def in_batches(ds: Dataset, size: int) -> Any:
+def in_batches(ds: Dataset, size: int) -> Nested:
     """Batch, padded with zeros if rows differ in size; with -1, all rows as one element."""
     if size == -1:
         count = len(ds)
@@ -270,7 +270,7 @@ def builder_from_directory(
 
 def data_source(
     name: str, *, split: SplitLike = None, data_dir: StrPath | None = None, decoders: Nested = None, **_: Any
-) -> Any:
+) -> Nested:
     """Return the elements of a prepared dataset by number: datasets with `len` and `ds[i]`.
 
     Args:
@@ -348,7 +348,7 @@ def load_prepared(
     builder_kwargs: Mapping[str, Any] | None = None,
     download_and_prepare_kwargs: Mapping[str, Any] | None = None,  # noqa: ARG001
     as_dataset_kwargs: Mapping[str, Any] | None = None,
-) -> Any:
+) -> Nested:
     """Load a prepared TFDS dataset like `tfds.load`, without TensorFlow.
 
     `split` is in TFDS's language (`train`, `train[:80%]`, `train[10:20]+test`, `all`, a ReadInstruction, or a list or

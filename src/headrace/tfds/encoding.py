@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.arrow_text import pick_text
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType
 from headrace.errors import what_there_is
 from headrace.execute.budget import cpus
 from headrace.io.examples import encode_examples
@@ -53,7 +54,7 @@ class FeatureRows(NamedTuple):
     values: list[Any]
 
 
-def encode_rows(features: FeatureConnector, rows: Sequence[object]) -> Any:
+def encode_rows(features: FeatureConnector, rows: Sequence[object]) -> Column:
     """Return the rows as records, in Arrow's layout."""
     columns: dict[str, Any] = {}
     absent: dict[str, list[int]] = {}
@@ -74,13 +75,13 @@ def encode_rows(features: FeatureConnector, rows: Sequence[object]) -> Any:
     return _encode_without(columns, absent, len(rows))
 
 
-def _something(feature: Any) -> Any:
+def _something(feature: Any) -> Component:
     """Return a value, if no row has one."""
     shape = [n or 0 for n in feature.shape]
     return b"" if feature.dtype.kind == "S" and not shape else np.zeros(shape, feature.dtype)
 
 
-def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], count: int) -> Any:
+def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], count: int) -> Column:
     """Return rows that lack some features: those that lack the same are encoded together."""
     lacks: list[tuple[str, ...]] = [()] * count
     for name, rows in sorted(absent.items()):
@@ -97,7 +98,7 @@ def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], co
     return pick_text(made, back)
 
 
-def _take(column: Any, rows: NDArray[np.int64]) -> Any:
+def _take(column: Any, rows: NDArray[np.int64]) -> Column:
     if isinstance(column, Ragged):
         return column.take(rows)
     return [column[row] for row in rows.tolist()] if isinstance(column, list) else column[rows]
@@ -135,7 +136,7 @@ def _sequence_rows(feature: SequenceFeature, values: list[Any], path: str) -> It
         yield from _sequence_rows(SequenceFeature(child, feature.length), parts, f"{path}/{name}" if path else name)
 
 
-def _column(value: Any, name: str, path: str, row: int) -> Any:
+def _column(value: Any, name: str, path: str, row: int) -> Column:
     """Return one feature of a sequence of dicts, or of a dict of sequences."""
     try:
         return value[name] if isinstance(value, Mapping) else [part[name] for part in value]
@@ -230,7 +231,7 @@ def _plain(path: str, feature: Any, values: list[Any]) -> dict[str, Any]:
     return {f"{path}/value": data, f"{path}/shape": shapes}
 
 
-def _dense_or_ragged(arrays: list[Array], feature: Tensor) -> Any:
+def _dense_or_ragged(arrays: list[Array], feature: Tensor) -> Column:
     if feature.shape.count(None) > 1:
         raise ValueError(f"a Tensor of shape {feature.shape} needs encoding='bytes' or 'zlib'")
     if feature.dtype.kind == "S":
@@ -293,7 +294,7 @@ def _array(value: Any, feature: Tensor, path: str, row: int) -> Array:
     return made
 
 
-def _box(value: Any) -> Any:
+def _box(value: Any) -> Component:
     """Return a box of TFDS's, or four numbers."""
     return [value.ymin, value.xmin, value.ymax, value.xmax] if hasattr(value, "ymin") else value
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.paths import refuse_shortened_url
-from headrace.core.types import StrPath
+from headrace.core.types import JsonValue, StrPath
 from headrace.errors import NONSENSE, StorageError
 from headrace.formats.shared.files import as_path, local_path, read_all
 from headrace.remote.redact import show_path
@@ -79,7 +79,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> JsonValue:
         """Return the contents of a JSON file, None if there is none."""
         data = self.read(name)
         if data is None:

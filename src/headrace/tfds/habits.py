@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.options import Options
 from headrace.plan.capabilities import require_end
 from headrace.tfds.splits import SplitLike, even_splits
@@ -89,7 +90,7 @@ def as_numpy(dataset: object) -> Any:
     return dataset
 
 
-def as_dataframe(ds: Dataset, ds_info: object = None) -> Any:  # noqa: ARG001 - as in TFDS
+def as_dataframe(ds: Dataset, ds_info: object = None) -> LibraryObject:  # noqa: ARG001 - as in TFDS
     """Return a pandas DataFrame with a row for each element.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.core.types import JsonValue, Nested
 from headrace.errors import StorageError
 from headrace.remote.redact import show_path
 from headrace.tfds.feature import FeatureConnector
@@ -297,7 +298,7 @@ def _file_format(said: str, where: str) -> str:
     return said
 
 
-def _supervised(said: Any, where: str) -> Any:
+def _supervised(said: Any, where: str) -> Nested:
     """Return the keys of input and output: names, or tuples and dicts of them."""
     if not said:
         return None
@@ -306,7 +307,7 @@ def _supervised(said: Any, where: str) -> Any:
     return _text(said, "input"), _text(said, "output")
 
 
-def _nested_keys(said: Any, where: str) -> Any:
+def _nested_keys(said: Any, where: str) -> Nested:
     if "featureKey" in said:
         return _text(said, "featureKey")
     if "tuple" in said:
@@ -319,7 +320,7 @@ def _nested_keys(said: Any, where: str) -> Any:
 _FREE = {"releaseNotes", "downloadChecksums"}
 
 
-def _camel_keys(said: object) -> Any:
+def _camel_keys(said: object) -> JsonValue:
     """Return the same with the names of fields as they are written today; old files have `shard_lengths`."""
     if isinstance(said, list):
         return [_camel_keys(item) for item in said]

@@ -21,7 +21,7 @@ from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType, Nested
 from headrace.errors import ParseError
 from headrace.formats.shared.unpack import DamagedError, unpack_bytes
 from headrace.image.codecs import MAX_PIXELS
@@ -373,12 +373,12 @@ def _inner_rows(column: Column) -> Column:
     return column
 
 
-def tree_spec(tree: Tree) -> Any:
+def tree_spec(tree: Tree) -> Nested:
     """Return the specs of a tree of layouts."""
     return map_layouts(tree, lambda layout: layout.spec)
 
 
-def map_layouts(tree: Tree, change: Callable[[FeatureLayout], object]) -> Any:
+def map_layouts(tree: Tree, change: Callable[[FeatureLayout], object]) -> Nested:
     """Return the same dicts and tuples with something else for each layout."""
     if isinstance(tree, dict):
         return {name: map_layouts(part, change) for name, part in tree.items()}
@@ -434,7 +434,7 @@ def _tensor_layout(feature: Tensor, path: str, lengths: Shape, *, skip: bool) ->
     return Values(path, lengths, feature.shape, feature.dtype, _default(feature) if not lengths else None)
 
 
-def _default(feature: Tensor) -> Any:
+def _default(feature: Tensor) -> Component:
     """Return what TFDS has in the place of a value that a row lacks. That text may be lacking it does not
     write down.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.ranges import PlanRanges
 from headrace.core.paths import local_only
-from headrace.core.types import StrPath
+from headrace.core.types import JsonValue, StrPath
 from headrace.ops.with_options import for_pass
 from headrace.plan.capabilities import require_end
 from headrace.plan.spec import TensorSpec
@@ -30,7 +30,7 @@ class PipelineRows:
     def __init__(self, ds: Dataset) -> None:
         self._ds = ds
 
-    def identity(self) -> Any:
+    def identity(self) -> JsonValue:
         """See RowSource; one that draws without a seed is another one in each process."""
         return Maker(self._ds._node).page
 

@@ -238,7 +238,7 @@ def _custom(decoders: Nested, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
             yield from _custom(inner, (*path, name))
 
 
-def _customised(element: Any, features: FeatureLike, custom: Mapping[tuple[str, ...], CustomDecoder]) -> Any:
+def _customised(element: Any, features: FeatureLike, custom: Mapping[tuple[str, ...], CustomDecoder]) -> Nested:
     """Return an element with what users' functions make of its parts."""
     made = dict(element)
     for path, decoder in custom.items():

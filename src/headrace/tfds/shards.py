@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
+from headrace.core.types import LibraryObject
 from headrace.errors import StorageError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -147,7 +148,7 @@ def fetch_array_records(node: ArrayRecords, ctx: Context, indices: Indices) -> B
     return Block(LEAF, [bytes_column(made)], len(indices), None, ctx.ids(indices))
 
 
-def _reader(path: str, promised: int, shared: dict[Any, Any]) -> Any:
+def _reader(path: str, promised: int, shared: dict[Any, Any]) -> LibraryObject:
     """Return the file, opened once a pass."""
     found = shared.get(("array_record", path))
     if found is None:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns.kind import Column
+from headrace.core.types import JsonValue
 from headrace.errors import HeadraceError
 from headrace.storage.files import whole_file
 from headrace.tfds.encoding import EncodeError, encode_rows
@@ -41,7 +43,7 @@ class RowSource(Protocol):
         """Return how many of the first `skip` rows were skipped, and an iterator over the rest with their keys."""
         ...
 
-    def identity(self) -> Any:
+    def identity(self) -> JsonValue:
         """Return the identity of these rows as JSON values: chunks of others are not used."""
         ...
 
@@ -203,7 +205,7 @@ class PartWriter:
             if failed is not None:
                 raise failed
 
-    def _encode(self, batch: list[tuple[Key, Any]], first: int) -> Any:
+    def _encode(self, batch: list[tuple[Key, Any]], first: int) -> Column:
         try:
             return encode_rows(self._features, [example for _, example in batch])
         except EncodeError as error:

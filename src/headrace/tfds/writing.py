@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns.arrow_text import parts, pick_text
+from headrace.core.types import JsonValue
 from headrace.errors import StorageError
 from headrace.execute.budget import cpus
 from headrace.io.writer import plan_shards
@@ -326,11 +327,11 @@ def info_page(plan: DatasetPlan, splits: Sequence[WrittenSplit]) -> dict[str, An
     return {name: value for name, value in page.items() if value}
 
 
-def _supervised_page(keys: Any) -> Any:
+def _supervised_page(keys: Any) -> JsonValue:
     return None if keys is None else {"tuple": {"items": [_key_page(key) for key in keys]}}
 
 
-def _key_page(key: Any) -> Any:
+def _key_page(key: Any) -> JsonValue:
     if isinstance(key, str):
         return {"featureKey": key}
     if isinstance(key, Mapping):

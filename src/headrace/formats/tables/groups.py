@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from headrace.columns.kind import Column
 from headrace.errors import raise_if_passing
 from headrace.formats.shared.files import arrow_file, local_path
 from headrace.formats.tables.choice import Choice
@@ -266,7 +267,7 @@ class ArrowGroups(Groups):
             raise_if_passing(error, show_path(self.path))
             return None
 
-    def _assembled(self, batch: MessageBatch | None = None) -> Any:
+    def _assembled(self, batch: MessageBatch | None = None) -> Column:
         """Return a stream of this batch alone, with all that comes before it."""
         import pyarrow as pa
 
