@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.adapters.feed import FeedIterator
 from headrace.core.frameworks import framework
-from headrace.core.types import DeviceLike
+from headrace.core.types import Attribute, DeviceLike
 
 if TYPE_CHECKING:
     from headrace.adapters.feed import Feed
@@ -75,7 +75,7 @@ class Prepared(LoaderForAccelerate, Base):
     def _is_accelerate_prepared(self, _: bool) -> None:
         """Set by `Accelerator.prepare` on everything that it has prepared."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         if name == "dataset" and self._prepared:
             return self
         if name in LOADER and self._prepared:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.adapters.tensors import Casts, readable
 from headrace.columns.dense import copy_with_help
 from headrace.core.frameworks import framework
-from headrace.core.types import Array, DeviceLike
+from headrace.core.types import Array, DeviceLike, TorchTensor
 
 if TYPE_CHECKING:
     pass
@@ -44,7 +44,7 @@ class Route:
         self.ends_as: Any = part.wanted or casts.dtype(part.array.dtype) or self.own
         self.travels_as: Any = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
 
-    def receive(self, tensor: Any) -> Any:
+    def receive(self, tensor: Any) -> TorchTensor:
         """Return a tensor on the device with the dtype that was requested."""
         return tensor if self.ends_as is self.travels_as else tensor.to(self.ends_as)
 
@@ -68,7 +68,7 @@ class Room:
         else:
             copy_with_help(part.array, self._array)  # by our threads: those of torch spin when they are done
 
-    def on_device(self, together: dict[Any, Any], device: DeviceLike) -> Any:
+    def on_device(self, together: dict[Any, Any], device: DeviceLike) -> TorchTensor:
         """Return the array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
         if self._cut is None:
             return self.route.receive(self._tensor.to(device, non_blocking=True))
@@ -139,7 +139,7 @@ class Buffer:
         ]
         return BufferLayout(rooms, memory[:shared] if several else None)
 
-    def _reserved(self, nbytes: int) -> Any:
+    def _reserved(self, nbytes: int) -> TorchTensor:
         torch = framework("torch", "to_torch")
         if len(self._layouts) >= MAX_CACHED_LAYOUTS:
             self._layouts.clear()

@@ -17,7 +17,7 @@ from headrace.columns import Column, values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.core.types import DeviceLike
+from headrace.core.types import DeviceLike, Nested, TorchTensor
 from headrace.execute.stages.starvation import Meter
 from headrace.iterator import Refused
 from headrace.plan.structure import LEAF, Structure
@@ -148,7 +148,7 @@ class Staging:
         leaves = [_leaf(value, arrived) for value in row]
         return Staged(structure, leaves, owners, device, there, direct, nbytes, set())
 
-    def _move(self, part: BufferPart, device: DeviceLike, *, locked: bool) -> Any:
+    def _move(self, part: BufferPart, device: DeviceLike, *, locked: bool) -> TorchTensor:
         """Return the array on the device, if it can go there directly."""
         if self._pin and not locked and not self._locked.holds(part.array):
             return None
@@ -157,7 +157,7 @@ class Staging:
             return None  # fewer bytes are worth the copy
         return route.receive(readable(part.array, part.path).to(route.travels_as).to(device, non_blocking=True))
 
-    def deliver(self, staged: Staged) -> Any:
+    def deliver(self, staged: Staged) -> Nested:
         """Let the consumer's stream wait for the copy, not the program."""
         current = self._current_stream(staged.device.index)
         if current not in staged.told:
@@ -187,7 +187,7 @@ def _parts(value: object, wanted: object, path: str) -> list[BufferPart]:
     return [BufferPart(np.asarray(value), wanted, path)] if _numeric(value) else []
 
 
-def _leaf(value: object, moved: Iterator[object]) -> Any:
+def _leaf(value: object, moved: Iterator[object]) -> Nested:
     """Return a component: what has become of its arrays, or what stays on the host, as lists."""
     if isinstance(value, Ragged):
         return Jagged(next(moved), next(moved))
@@ -200,7 +200,7 @@ def _numeric(value: object) -> bool:
     return isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject
 
 
-def with_index(device: DeviceLike) -> Any:
+def with_index(device: DeviceLike) -> TorchTensor:
     """Return a device with its number, which is that of the current one if it has none."""
     torch = framework("torch", "to_torch")
     return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())

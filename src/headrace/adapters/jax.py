@@ -11,7 +11,7 @@ from headrace.columns import values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DeviceLike, Nested
+from headrace.core.types import Array, Component, DeviceLike, Nested
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.structure import Structure, flatten
 from headrace.plan.widening import warn_of_float64
@@ -119,7 +119,7 @@ class Arrays(PlainTarget):
             raise ValueError(f"to_jax: the shardings are given for {given}, but the elements are {structure}")
         return shardings
 
-    def _leaf(self, value: object, sharding: Nested, path: str) -> Any:
+    def _leaf(self, value: object, sharding: Nested, path: str) -> Component:
         if isinstance(value, Ragged):
             raise TypeError(
                 f"to_jax: component{path} is ragged, which JAX does not know: use padded_batch, or "

@@ -14,7 +14,7 @@ from headrace.columns.block import Block
 from headrace.core.extended import bits, is_extended
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DeviceLike, DType
+from headrace.core.types import Array, DeviceLike, DType, Nested, TorchTensor
 from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Casts:
                 raise ValueError(f"to_torch: dtypes names component {shown!r}, but the elements have {known or 'one'}")
         return [self._places.get(place) for place in places]
 
-    def dtype(self, own: DType) -> Any:
+    def dtype(self, own: DType) -> torch.dtype | None:
         """Return the dtype requested by NumPy dtype."""
         return self._dtypes.get(own)
 
@@ -68,7 +68,7 @@ class Unlocked:
         self.__array_interface__ = interface
 
 
-def readable(array: Array, path: str) -> Any:
+def readable(array: Array, path: str) -> TorchTensor:
     """Return a tensor over the memory of an array, to be read only."""
     if array.flags.writeable:
         return over(array, path)
@@ -77,12 +77,12 @@ def readable(array: Array, path: str) -> Any:
     return over(np.asarray(Unlocked(array)), path)
 
 
-def own_tensor(array: Array, path: str) -> Any:
+def own_tensor(array: Array, path: str) -> TorchTensor:
     """Return a tensor of an array: over the same memory, if that is the array's own, else of a copy."""
     return over(array if array.flags.writeable else array.copy(), path)
 
 
-def over(array: Array, path: str) -> Any:
+def over(array: Array, path: str) -> TorchTensor:
     """Return a tensor over the memory of an array, if torch supports it."""
     from_numpy = sys.modules["torch"].from_numpy
     if is_extended(array.dtype) and (dtype := getattr(sys.modules["torch"], array.dtype.name, None)) is not None:
@@ -98,7 +98,7 @@ def over(array: Array, path: str) -> Any:
         ) from error
 
 
-def nested_tensor(rows: object, offsets: object) -> Any:
+def nested_tensor(rows: object, offsets: object) -> TorchTensor:
     """Return a jagged nested tensor."""
     torch = framework("torch", "to_torch")
     return torch.nested.nested_tensor_from_jagged(rows, offsets)
@@ -142,7 +142,7 @@ class Tensors(PlainTarget):
         plain = dtype is None and self._device is None and not self._pin
         return rows if plain else [self._placed(row, dtype) for row in rows]
 
-    def _leaf(self, value: Any, dtype: torch.dtype | None, path: str) -> Any:
+    def _leaf(self, value: Any, dtype: torch.dtype | None, path: str) -> Nested:
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             return value.tolist()
         if isinstance(value, np.ndarray | np.generic):
@@ -153,7 +153,7 @@ class Tensors(PlainTarget):
             return nested_tensor(rows, self._placed(over(value.offsets.copy(), path), None))
         return value
 
-    def _placed(self, tensor: Any, dtype: torch.dtype | None) -> Any:
+    def _placed(self, tensor: Any, dtype: torch.dtype | None) -> TorchTensor:
         if dtype is not None or self._device is not None:
             tensor = tensor.to(device=self._device, dtype=dtype)
         return tensor.pin_memory() if self._pin else tensor

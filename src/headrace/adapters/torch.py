@@ -16,7 +16,7 @@ from headrace.adapters.plain_loader import BATCHES_OF_THE_FEED, AccelerateLoader
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.adapters.torch_feed import TorchFeed
 from headrace.core.frameworks import framework
-from headrace.core.types import DeviceLike
+from headrace.core.types import DeviceLike, Library
 from headrace.device.machine import check_device
 from headrace.errors import StateError
 from headrace.iterator import Epochs
@@ -336,7 +336,7 @@ def _worker_epochs(base: Epochs, counters: Any, worker: int) -> Epochs:
     return Epochs(first + int(counters[worker]), base.seeds, note_epoch, base.sizes)
 
 
-def _pickler() -> Any:
+def _pickler() -> Library:
     """Return a pickler for functions defined in place: cloudpickle, if it is installed."""
     try:
         return framework("cloudpickle", "to_torch")

@@ -7,10 +7,11 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from headrace.core.types import JsonValue
 from headrace.errors import ElementError
 from headrace.plan.display import bytes_text as bytes_text  # noqa: PLC0414 - commands import it from here
 
@@ -80,7 +81,7 @@ def short(value: object) -> str:
     return text if len(text) <= MAX_SHOWN_LENGTH else text[:MAX_SHOWN_LENGTH] + "…"
 
 
-def json_value(value: object) -> Any:
+def json_value(value: object) -> JsonValue:
     """Return a value as JSON has it; bytes that are no text as hexadecimal digits."""
     if isinstance(value, dict):
         return {key: json_value(v) for key, v in value.items()}

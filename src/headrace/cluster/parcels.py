@@ -13,6 +13,7 @@ import numpy as np
 from headrace.cluster.split_share import SplitShare
 from headrace.columns import Indices, Notes
 from headrace.columns.block import Block, Failure, Item
+from headrace.columns.kind import Column
 from headrace.errors import ElementError, StorageError
 from headrace.execute.processes.shared_values import Packer
 from headrace.execute.processes.worker import Raised
@@ -214,7 +215,7 @@ def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: Any) -> Ite
     return Block(layout.structure, columns, rows, mark, made)
 
 
-def _aligned(column: object) -> Any:
+def _aligned(column: object) -> Column:
     return np.array(column) if type(column) is np.ndarray and not column.flags.aligned else column
 
 

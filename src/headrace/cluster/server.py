@@ -21,6 +21,7 @@ from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Re
 from headrace.cluster.runner import Runner
 from headrace.cluster.shared_split import SharedReader, SharedSplit
 from headrace.cluster.splits import Fragment
+from headrace.core.types import LibraryObject
 from headrace.errors import WorkerError
 from headrace.execute.processes.worker import Raised
 
@@ -318,7 +319,7 @@ def start_server(
     token: str | None = None,
     tls: tuple[bytes, bytes] | None = None,
     cpus: int | None = None,
-) -> Any:
+) -> LibraryObject:
     """Start a worker that listens; its `port` is a free one if none was requested."""
     scheme = "grpc" if tls is None else "grpc+tls"
     shown = f"[{host}]" if ":" in host else host
