@@ -13,6 +13,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import Attribute
+
 if TYPE_CHECKING:
     from headrace import catalogue, checkpoint, cluster, feature_column, image, io, observe, preprocessing, text, tfds
     from headrace.catalogue.builder import dataset
@@ -194,7 +196,7 @@ sys.modules[__name__].__class__ = _Package
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         if name in _SUBMODULES:
             return import_module(f"{__name__}.{name}")
         if name in _HOMES:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headrace.adapters.numpy import as_numpy_iterator
 from headrace.core.deferred import Deferred, resolves_deferred
+from headrace.core.types import Attribute, Nested
 from headrace.distribute.distribute import distribute
 from headrace.errors import ElementError
 from headrace.formats.shared.list_files import list_files
@@ -284,13 +285,13 @@ class Dataset(Generic[Element], metaclass=KnownNames):
         self._node = node
         self._epochs = Epochs()
 
-    def _then(self, operation: Callable[..., Node], *args: Any, name: str | None = None) -> Dataset:
+    def _then(self, operation: Callable[..., Node], *args: object, name: str | None = None) -> Dataset:
         """Return the dataset after one more operation, which remembers the user's line."""
         return Dataset(operation(self._node, *args, site=user_site(), name=name))
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> Attribute:
             raise MissingNameError("hr.Dataset", name)
 
     def __iter__(self) -> Iterator[Element]:
@@ -322,7 +323,7 @@ class Dataset(Generic[Element], metaclass=KnownNames):
         return Iterator(self._node, self._epochs, settings, state)
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Nested:
         """What the elements look like: TensorSpecs in the structure of an element.
 
         If a function's result is unknown, the first element is made once, and its sizes count as unknown.

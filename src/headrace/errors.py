@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from headrace.core.types import Nested
+
 
 def what_there_is(name: object, known: Iterable[object]) -> str:
     """Return the names that exist, the most similar first, for errors about one that does not."""
@@ -103,7 +105,7 @@ class ElementError(HeadraceError, RuntimeError):
         made.find_origin = None
         return made
 
-    def replay(self) -> Any:
+    def replay(self) -> Nested:
         """Call the user's function again on the element that failed, on this thread, with the same random draws.
 
         Breakpoints and pdb work inside the function. What it raises is raised as it is.

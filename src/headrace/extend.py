@@ -7,7 +7,7 @@ headrace's guarantees.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.adapters.feed import Feed, PlainTarget, Target
 from headrace.columns import Column, Indices, Kind, Notes, column_of, register_kind
@@ -51,7 +51,7 @@ NaiveRows = TypeVar("NaiveRows", bound=Callable[..., Iterator[Row]])
 NaiveRead = TypeVar("NaiveRead", bound=Callable[..., Iterator[NaiveRecord]])
 
 
-def add_operation(ds: Dataset, kind: Callable[..., Node], *args: Any, name: str | None = None) -> Dataset:
+def add_operation(ds: Dataset, kind: Callable[..., Node], *args: object, name: str | None = None) -> Dataset:
     """`ds` with one more operation: `kind(input, *args)`. To be called by the function that users call.
 
     Errors name the line from which that was.
@@ -59,7 +59,7 @@ def add_operation(ds: Dataset, kind: Callable[..., Node], *args: Any, name: str 
     return dataset_of(kind(ds._node, *args, site=user_site(2), name=name))
 
 
-def add_source(kind: Callable[..., Node], *args: Any, name: str | None = None) -> Dataset:
+def add_source(kind: Callable[..., Node], *args: object, name: str | None = None) -> Dataset:
     """Return a dataset of the rows of `kind(*args)`. To be called by the function that users call."""
     return dataset_of(kind(*args, site=user_site(2), name=name))
 

@@ -11,6 +11,13 @@ from difflib import get_close_matches
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import DTypeLike
+
+from headrace.core.types import Attribute, Library, Nested, StrPath
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
 ANOTHER_NAME = {
     "NumpyIterator": "Iterator",
     "NumpyIterator.next": "Iterator.__next__",
@@ -377,7 +384,7 @@ def _hint(path: str, home: str, name: str) -> str:
     return f"dir({home}) shows what there is"
 
 
-def _package() -> Any:
+def _package() -> Library:
     """Return `headrace` itself, which is imported before any of its names is looked up."""
     return sys.modules["headrace"]
 
@@ -393,7 +400,7 @@ def _names(home: str) -> list[str]:
     return names
 
 
-def found(home: str, name: str) -> Any:
+def found(home: str, name: str) -> Attribute:
     """Return what stands in `home` for a name of TensorFlow's; raises a MissingNameError that says what to write
     instead.
     """
@@ -410,7 +417,7 @@ def found(home: str, name: str) -> Any:
 def _for_apply(operation: str) -> Any:
     """Return a function whose result `ds.apply` takes."""
 
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: object, **kwargs: object) -> Any:
         return lambda ds: getattr(ds, operation)(*args, **kwargs)
 
     make.__name__ = operation
@@ -422,7 +429,7 @@ class Experimental:
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> Attribute:
             path = f"experimental.{name}"
             if path in THE_SAME or path in APPLIED:
                 return found("hr.experimental", name)
@@ -453,21 +460,23 @@ class Experimental:
         return dataset_or_iterator.element_spec
 
     @staticmethod
-    def Counter(start: int = 0, step: int = 1, dtype: Any = "int64") -> Any:  # noqa: N802 - as in tf.data
+    def Counter(start: int = 0, step: int = 1, dtype: DTypeLike = "int64") -> Any:  # noqa: N802 - as in tf.data
         """Return a dataset that counts without end."""
         headrace = _package()
 
         return headrace.Dataset.counter(start, step, dtype)
 
     @staticmethod
-    def load(path: Any, element_spec: Any = None, compression: str | None = None, reader_func: Any = None) -> Any:
+    def load(
+        path: StrPath, element_spec: Nested = None, compression: str | None = None, reader_func: object = None
+    ) -> Any:
         """Return the dataset that was saved there."""
         headrace = _package()
 
         return headrace.Dataset.load(path, element_spec, compression, reader_func)
 
     @staticmethod
-    def choose_from_datasets(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
+    def choose_from_datasets(datasets: object, choice_dataset: Dataset, stop_on_empty_dataset: bool = False) -> Any:
         """Return a dataset that takes its elements from those given, as `choice_dataset` says."""
         headrace = _package()
 
@@ -475,7 +484,7 @@ class Experimental:
 
     @staticmethod
     def sample_from_datasets(
-        datasets: Any, weights: Any = None, seed: int | None = None, stop_on_empty_dataset: bool = False
+        datasets: object, weights: object = None, seed: int | None = None, stop_on_empty_dataset: bool = False
     ) -> Any:
         """Return a dataset that takes its elements from those given at random, until all have ended."""
         headrace = _package()
@@ -501,5 +510,5 @@ class KnownNames(type):
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-        def __getattr__(cls, name: str) -> Any:
+        def __getattr__(cls, name: str) -> Attribute:
             raise MissingNameError("hr.Dataset", name)

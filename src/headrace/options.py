@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from headrace.core.paths import local_only
+from headrace.core.types import Attribute
 from headrace.errors import HeadraceError
 
 
@@ -107,7 +108,7 @@ class Options:
     max_record_bytes: int | None = None
     device_memory: int | None = None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if self.__dict__.get("_fixed"):
             raise OptionsError(
                 f"these options belong to a dataset, and setting {name} would change nothing: "
@@ -120,7 +121,7 @@ class Options:
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> Attribute:
             if name in SAME:
                 return getattr(self, SAME[name])
             if name in GROUPS:
@@ -148,10 +149,10 @@ class Group:
     def __init__(self, options: Options, name: str) -> None:
         self.__dict__.update(_options=options, _name=name)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         return getattr(self._options, self._option(name))
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._options, self._option(name), value)
 
     def _option(self, name: str) -> str:

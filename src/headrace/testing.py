@@ -76,13 +76,13 @@ def reference_outcomes(ds: Dataset, epoch: int = 0, limit: int | None = None) ->
     ]
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: object, b: object) -> bool:
     """Return whether two elements are equal: structure, dtypes, shapes and every bit."""
     (sa, la), (sb, lb) = flatten(a), flatten(b)
     return sa == sb and all(_same_leaf(x, y) for x, y in zip(la, lb, strict=True))
 
 
-def _same_leaf(x: Any, y: Any) -> bool:
+def _same_leaf(x: object, y: object) -> bool:
     if not isinstance(x, np.ndarray | np.generic):
         return type(x) is type(y) and bool(x == y)
     if type(x) is not type(y) or x.dtype != y.dtype or x.shape != y.shape:
@@ -215,7 +215,7 @@ def _differs(got: list[Outcome], want: list[Outcome], ordered: bool) -> str | No
     return difference(got, want)
 
 
-def _pass(ds: Dataset, settings: Settings, epoch: int, state: Any = None) -> Iterator:
+def _pass(ds: Dataset, settings: Settings, epoch: int, state: object = None) -> Iterator:
     return Iterator(ds._node, Epochs(next=epoch), settings, state)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.adapters.feed import FeedIterator
 from headrace.core.frameworks import framework
+from headrace.core.types import Attribute, DeviceLike
 
 if TYPE_CHECKING:
     from headrace.adapters.feed import Feed
@@ -74,7 +75,7 @@ class Prepared(LoaderForAccelerate, Base):
     def _is_accelerate_prepared(self, _: bool) -> None:
         """Set by `Accelerator.prepare` on everything that it has prepared."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         if name == "dataset" and self._prepared:
             return self
         if name in LOADER and self._prepared:
@@ -85,7 +86,7 @@ class Prepared(LoaderForAccelerate, Base):
         """Forget the end of the last pass."""
         self.end_of_dataloader = False
 
-    def _move_to(self, device: Any) -> None:
+    def _move_to(self, device: DeviceLike) -> None:
         """Put the batches of the next passes on a device."""
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]

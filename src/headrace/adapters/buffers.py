@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.adapters.tensors import Casts, readable
 from headrace.columns.dense import copy_with_help
 from headrace.core.frameworks import framework
+from headrace.core.types import Array, DeviceLike, TorchTensor
+
+if TYPE_CHECKING:
+    pass
 
 ALIGNMENT_BYTES = 256
 """The alignment of components in a buffer: that of CUDA's own allocator."""
@@ -27,7 +29,7 @@ MAX_CACHED_LAYOUTS = 16
 class BufferPart(NamedTuple):
     """An array that goes to a device, the dtype requested for its component, and the component's name for errors."""
 
-    array: NDArray[Any]
+    array: Array
     wanted: Any
     path: str
 
@@ -42,7 +44,7 @@ class Route:
         self.ends_as: Any = part.wanted or casts.dtype(part.array.dtype) or self.own
         self.travels_as: Any = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
 
-    def receive(self, tensor: Any) -> Any:
+    def receive(self, tensor: Any) -> TorchTensor:
         """Return a tensor on the device with the dtype that was requested."""
         return tensor if self.ends_as is self.travels_as else tensor.to(self.ends_as)
 
@@ -66,7 +68,7 @@ class Room:
         else:
             copy_with_help(part.array, self._array)  # by our threads: those of torch spin when they are done
 
-    def on_device(self, together: dict[Any, Any], device: Any) -> Any:
+    def on_device(self, together: dict[Any, Any], device: DeviceLike) -> TorchTensor:
         """Return the array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
         if self._cut is None:
             return self.route.receive(self._tensor.to(device, non_blocking=True))
@@ -88,7 +90,7 @@ class Buffer:
         self._memory: Any = None
         self._layouts: dict[tuple[Any, ...], BufferLayout] = {}
         self.copied: Any = None
-        self.lent: list[NDArray[Any]] = []
+        self.lent: list[Array] = []
         """Arrays of the last batch that the device reads in place."""
 
     def wait(self) -> None:
@@ -101,7 +103,7 @@ class Buffer:
         if getattr(self, "lent", None):  # an interrupt may have come before it was made
             self.wait()
 
-    def send(self, parts: Sequence[BufferPart], device: Any) -> tuple[list[Any], list[Any]]:
+    def send(self, parts: Sequence[BufferPart], device: DeviceLike) -> tuple[list[Any], list[Any]]:
         """Return the arrays on a device, copied there on the current stream, and the tensors that own their memory."""
         kinds = tuple((array.shape, array.dtype, wanted) for array, wanted, _ in parts)
         layout = self._layouts.get(kinds)
@@ -137,7 +139,7 @@ class Buffer:
         ]
         return BufferLayout(rooms, memory[:shared] if several else None)
 
-    def _reserved(self, nbytes: int) -> Any:
+    def _reserved(self, nbytes: int) -> TorchTensor:
         torch = framework("torch", "to_torch")
         if len(self._layouts) >= MAX_CACHED_LAYOUTS:
             self._layouts.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,9 +17,13 @@ from headrace.columns import Column, values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
+from headrace.core.types import DeviceLike, Nested, TorchTensor
 from headrace.execute.stages.starvation import Meter
 from headrace.iterator import Refused
 from headrace.plan.structure import LEAF, Structure
+
+if TYPE_CHECKING:
+    pass
 
 MAX_JOINT_BATCH_BYTES = 8 << 20
 """Batches that come together travel together up to this size: keeping one of them keeps the memory of all."""
@@ -63,7 +67,7 @@ class Staging:
     copies = True
 
     def __init__(
-        self, devices: tuple[Any, ...], casts: Casts, locked: Locked, *, pin: bool, wait: bool, ahead: int
+        self, devices: tuple[object, ...], casts: Casts, locked: Locked, *, pin: bool, wait: bool, ahead: int
     ) -> None:
         torch = framework("torch", "to_torch")
         self._cuda = torch.cuda
@@ -121,7 +125,7 @@ class Staging:
         return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
 
     def _staged(
-        self, structure: Structure, row: tuple[Any, ...], wanted: list[Any], device: Any, nbytes: int
+        self, structure: Structure, row: tuple[object, ...], wanted: list[Any], device: DeviceLike, nbytes: int
     ) -> Staged:
         parts = [part for leaf in zip(row, wanted, structure.paths, strict=True) for part in _parts(*leaf)]
         stream = self._streams[device]
@@ -144,7 +148,7 @@ class Staging:
         leaves = [_leaf(value, arrived) for value in row]
         return Staged(structure, leaves, owners, device, there, direct, nbytes, set())
 
-    def _move(self, part: BufferPart, device: Any, *, locked: bool) -> Any:
+    def _move(self, part: BufferPart, device: DeviceLike, *, locked: bool) -> TorchTensor:
         """Return the array on the device, if it can go there directly."""
         if self._pin and not locked and not self._locked.holds(part.array):
             return None
@@ -153,7 +157,7 @@ class Staging:
             return None  # fewer bytes are worth the copy
         return route.receive(readable(part.array, part.path).to(route.travels_as).to(device, non_blocking=True))
 
-    def deliver(self, staged: Staged) -> Any:
+    def deliver(self, staged: Staged) -> Nested:
         """Let the consumer's stream wait for the copy, not the program."""
         current = self._current_stream(staged.device.index)
         if current not in staged.told:
@@ -173,7 +177,7 @@ class Staging:
             raise Refused(error) from error
 
 
-def _parts(value: Any, wanted: Any, path: str) -> list[BufferPart]:
+def _parts(value: object, wanted: object, path: str) -> list[BufferPart]:
     """Return the arrays of a component that go to the device."""
     if isinstance(value, Ragged):
         return [
@@ -183,7 +187,7 @@ def _parts(value: Any, wanted: Any, path: str) -> list[BufferPart]:
     return [BufferPart(np.asarray(value), wanted, path)] if _numeric(value) else []
 
 
-def _leaf(value: Any, moved: Iterator[Any]) -> Any:
+def _leaf(value: object, moved: Iterator[object]) -> Nested:
     """Return a component: what has become of its arrays, or what stays on the host, as lists."""
     if isinstance(value, Ragged):
         return Jagged(next(moved), next(moved))
@@ -192,17 +196,17 @@ def _leaf(value: Any, moved: Iterator[Any]) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _numeric(value: Any) -> bool:
+def _numeric(value: object) -> bool:
     return isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject
 
 
-def with_index(device: Any) -> Any:
+def with_index(device: DeviceLike) -> TorchTensor:
     """Return a device with its number, which is that of the current one if it has none."""
     torch = framework("torch", "to_torch")
     return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
-def page_locks(device: Any) -> Locked:
+def page_locks(device: DeviceLike) -> Locked:
     """Return arrays locked for all devices, with the help of the context of one."""
     cuda, device = framework("torch", "to_torch").cuda, with_index(device)
 

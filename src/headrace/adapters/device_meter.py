@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.core.frameworks import framework
+from headrace.core.types import DeviceLike, LibraryObject
 from headrace.execute.stages.starvation import Meter
 
 TIMED_EVERY = 8
@@ -19,7 +20,7 @@ class DeviceMeter(Meter):
     The program's own time says little: it runs ahead of the device, and may wait for data while that is still busy.
     """
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: DeviceLike) -> None:
         super().__init__(watch=True)
         self._cuda = framework("torch", "to_torch").cuda
         self._device = device
@@ -49,7 +50,7 @@ class DeviceMeter(Meter):
         if self._batches <= 2 * TIMED_EVERY or self._batches % TIMED_EVERY == 0:
             self._last = self._event()
 
-    def _event(self) -> Any:
+    def _event(self) -> LibraryObject:
         event = self._cuda.Event(enable_timing=True)
         event.record(self._cuda.current_stream(self._device))
         return event

@@ -14,6 +14,7 @@ from headrace import _native
 from headrace.columns.block import Block, Failure, Item
 from headrace.core.closer import Closer
 from headrace.core.deferred import Deferred
+from headrace.core.types import Nested
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.mixtures import adopted
 from headrace.execute import state as states
@@ -65,7 +66,7 @@ class Target(Protocol):
     def convert(self, block: Block) -> Block:
         """Convert the elements for the framework."""
 
-    def deliver(self, element: Any) -> Any:
+    def deliver(self, element: Nested) -> Nested:
         """Return what the consumer gets, on its own thread."""
 
     def close(self) -> None:
@@ -92,7 +93,7 @@ class PlainTarget:
         """Return the same rows."""
         return block
 
-    def deliver(self, element: Any) -> Any:
+    def deliver(self, element: Nested) -> Nested:
         """Return the element unchanged."""
         return element
 
@@ -290,7 +291,7 @@ class Feed:
         return summary(type(self).__name__, self._dataset._node)
 
 
-def _hand_over(deliver: Callable[[Any], Any], element: Any) -> Any:
+def _hand_over(deliver: Callable[[Any], object], element: object) -> Nested:
     """Return what the consumer gets for an element; the errors of a device are not the element's."""
     try:
         return deliver(element)

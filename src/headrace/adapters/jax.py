@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.adapters.feed import Feed, PlainTarget, Target
 from headrace.columns import values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component, DeviceLike, Nested
 from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.structure import Structure, flatten
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 @explain_keywords
 def to_jax(
     self: Dataset,
-    device: Any = None,
+    device: DeviceLike = None,
     *,
-    sharding: Any = None,
+    sharding: Nested = None,
     prefetch: int | None = None,
     shard: bool | tuple[int, int] = True,
 ) -> Feed:
@@ -69,7 +69,7 @@ class JaxFeed(Feed):
     """A dataset as JAX arrays."""
 
     def __init__(
-        self, dataset: Dataset, part: tuple[int, int] | None, device: Any, sharding: Any, prefetch: int | None
+        self, dataset: Dataset, part: tuple[int, int] | None, device: DeviceLike, sharding: Nested, prefetch: int | None
     ) -> None:
         super().__init__(dataset, part)
         self._options = (device, sharding, prefetch)
@@ -83,7 +83,7 @@ class Arrays(PlainTarget):
 
     name = "to_jax"
 
-    def __init__(self, device: Any, sharding: Any, prefetch: int | None) -> None:
+    def __init__(self, device: DeviceLike, sharding: Nested, prefetch: int | None) -> None:
         self._jax = jax = framework("jax", "to_jax")
         self._device = device
         self._shardings = None if sharding is None else flatten(sharding)
@@ -121,7 +121,7 @@ class Arrays(PlainTarget):
             raise ValueError(f"to_jax: the shardings are given for {given}, but the elements are {structure}")
         return shardings
 
-    def _leaf(self, value: Any, sharding: Any, path: str) -> Any:
+    def _leaf(self, value: object, sharding: Nested, path: str) -> Component:
         if isinstance(value, Ragged):
             raise TypeError(
                 f"to_jax: component{path} is ragged, which JAX does not know: use padded_batch, or "
@@ -134,13 +134,13 @@ class Arrays(PlainTarget):
             return array.tolist()
         return self._put(array, path) if sharding is None else self._spread(array, sharding, path)
 
-    def _put(self, array: NDArray[Any], path: str) -> Any:
+    def _put(self, array: Array, path: str) -> Any:
         try:
             return self._jax.device_put(_own(array), self._device)
         except TypeError as error:
             raise TypeError(f"to_jax: component{path} of dtype {array.dtype}: {error}; change it with map") from None
 
-    def _spread(self, array: NDArray[Any], sharding: Any, path: str) -> Any:
+    def _spread(self, array: Array, sharding: Nested, path: str) -> Any:
         try:
             return self._jax.make_array_from_process_local_data(sharding, _own(array))
         except ValueError as error:
@@ -150,7 +150,7 @@ class Arrays(PlainTarget):
             ) from None
 
 
-def _own(array: NDArray[Any]) -> NDArray[Any]:
+def _own(array: Array) -> Array:
     """Return the array, or a copy if its memory is shared: on the CPU, JAX keeps using what it gets.
 
     (`may_alias=False` does not prevent that if the memory happens to be aligned.)

@@ -19,6 +19,7 @@ import numpy as np
 from headrace.adapters.feed import Feed
 from headrace.adapters.numpy import NumpyFeed
 from headrace.core.frameworks import framework
+from headrace.core.types import Library, LibraryObject, Nested
 from headrace.errors import StateError
 from headrace.execute.state import packed
 from headrace.execute.stats import Stats
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 
 @explain_keywords
-def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, prefetch: int | None = None) -> Any:
+def to_keras(
+    self: Dataset, *, class_weight: Mapping[int, float] | None = None, prefetch: int | None = None
+) -> LibraryObject:
     """Return an object that `model.fit`, `evaluate` and `predict` of Keras accept.
 
     Elements are batches: `x`, `(x, y)` or `(x, y, sample_weight)`, and `x` may be a dict of named inputs. The progress
@@ -66,7 +69,7 @@ def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, 
 BACKENDS = ("jax", "torch", "tensorflow")
 
 
-def import_keras() -> Any:
+def import_keras() -> Library:
     """Import Keras. Raise ImportError with the missing backend and the installed ones."""
     try:
         return framework("keras", "to_keras")
@@ -106,7 +109,7 @@ class Weighted:
         self._weights = np.ones(max(weights) + 1, np.float32)
         self._weights[list(weights)] = list(weights.values())
 
-    def __call__(self, *batch: Any) -> tuple[Any, ...]:
+    def __call__(self, *batch: object) -> tuple[Any, ...]:
         if len(batch) != 2:
             raise ValueError("to_keras: class_weight is for batches (x, y), without weights of their own")
         x, y = batch
@@ -158,7 +161,7 @@ def _adapter_class() -> type[Any]:
 
         get_jax_iterator = get_torch_dataloader = get_numpy_iterator
 
-        def get_tf_dataset(self) -> Any:
+        def get_tf_dataset(self) -> LibraryObject:
             tf = framework("tensorflow", "to_keras on the tensorflow backend")
             structure, specs = flatten(self._dataset.element_spec)
             signature = structure.around(tf.TensorSpec(s.shape, s.dtype) for s in specs)
@@ -189,7 +192,7 @@ def _version(keras: Any) -> tuple[int, ...]:
     return tuple(map(int, keras.__version__.split(".")[:2]))
 
 
-def without_read_ahead(tf: Any) -> Any:
+def without_read_ahead(tf: Any) -> LibraryObject:
     """Return options with which tf.data asks for a batch only when the model does: so the state counts what it got.
 
     tf.data would add a prefetch of its own at the end. headrace reads ahead instead, and knows what was delivered.
@@ -200,7 +203,7 @@ def without_read_ahead(tf: Any) -> Any:
     return options
 
 
-def _read_directly(tf: Any, batches: Any, passes: Passes) -> Any:
+def _read_directly(tf: Any, batches: Any, passes: Passes) -> LibraryObject:
     """Return the same tf.data.Dataset, which notes in `passes` that the model itself reads it.
 
     A `tf.distribute` strategy builds a pipeline of its own over it instead, with buffers for each device.
@@ -216,7 +219,7 @@ def _read_directly(tf: Any, batches: Any, passes: Passes) -> Any:
             return [batches]
 
         @property
-        def element_spec(self) -> Any:
+        def element_spec(self) -> Nested:
             return batches.element_spec
 
         def __iter__(self) -> Any:
@@ -375,6 +378,6 @@ class FirstPass:
     looked_at: bool = False
 
 
-def standard(batch: Any) -> Any:
+def standard(batch: object) -> Nested:
     """Return what Keras takes apart into inputs, targets and weights: a tuple, or a dict of inputs."""
     return batch if isinstance(batch, tuple | Mapping) else (batch,)

@@ -164,7 +164,7 @@ class _WarnOfOtherVersion:
     def __enter__(self) -> None:
         """Do nothing: a feed needs no preparation."""
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         if not isinstance(error, AttributeError):
             return False
         version = next(sys.modules[name].__version__ for name in LIGHTNING if name in sys.modules)

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.core.ragged import address_of
+from headrace.core.types import Array, DeviceLike
 from headrace.execute.budget import free_memory
 
 MIN_LOCKED_BYTES = 16 << 20
@@ -25,7 +25,6 @@ MEMORY_FRACTION = 4
 LEAST_KERNEL = (5, 10)
 """Before, a process that forked wrote to copies of its locked pages, and the device read the old ones."""
 
-Array = NDArray[Any]
 LockMemory = Callable[[int, int], bool]
 """A function that page-locks bytes at an address; False if that is impossible."""
 UnlockMemory = Callable[[int], None]
@@ -69,7 +68,7 @@ class Locked:
         owner.gone = weakref.ref(root, lambda _: owners.pop(key, None))
         return owner
 
-    def read(self, device: Any, done: Any) -> None:
+    def read(self, device: DeviceLike, done: object) -> None:
         """Note that a device reads locked memory until the event `done`."""
         self._reading[device] = done
 

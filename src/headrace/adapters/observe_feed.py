@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.adapters.feed import Feed
 
 
-def why_slow(self: Feed, seconds: float = 10.0, step: Callable[[Any], Any] | None = None) -> Verdict:
+def why_slow(self: Feed, seconds: float = 10.0, step: Callable[[Any], object] | None = None) -> Verdict:
     """Run the pipeline and the copies to the device for a while, and report what limits them; see `Dataset.why_slow`.
 
     Args:
@@ -37,7 +37,7 @@ def why_slow(self: Feed, seconds: float = 10.0, step: Callable[[Any], Any] | Non
     return measured(plan, timers, iter(observed), seconds, step)
 
 
-def headroom(self: Feed, step_fn: Callable[[Any], Any], *, seconds: float = 5.0) -> Headroom:
+def headroom(self: Feed, step_fn: Callable[[Any], object], *, seconds: float = 5.0) -> Headroom:
     """Measure how much faster the steps would be with free data; see `Dataset.headroom`.
 
     Args:

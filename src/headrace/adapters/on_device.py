@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,14 @@ from headrace.adapters.tensors import Casts, nested_tensor, own_tensor
 from headrace.columns import Column, values
 from headrace.columns.block import Block
 from headrace.core.ragged import Ragged
+from headrace.core.types import Attribute, Nested, TorchTensor
 from headrace.device.columns import DeviceColumn, numpy_dtype_of
 from headrace.device.machine import machine_of
 from headrace.execute.stages.starvation import Meter
 from headrace.plan.structure import LEAF, Structure, flatten
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Queued(NamedTuple):
@@ -67,14 +71,14 @@ class DeviceTensors(PlainTarget):
         queued: Column = [Queued(structure, list(row), ready) for row in rows]
         return Block(LEAF, [queued], block.rows, nbytes=block.nbytes)
 
-    def _rows(self, column: Column, dtype: Any, path: str) -> list[Any]:
+    def _rows(self, column: Column, dtype: torch.dtype | None, path: str) -> list[Any]:
         if isinstance(column, DeviceColumn):
             wanted = dtype or self._casts.dtype(numpy_dtype_of(column.tensor))
             tensor = column.tensor if wanted is None else column.tensor.to(wanted)
             return [row.data for row in tensor.unbind()]  # each with a version counter of its own, for autograd
         return [self._leaf(value, dtype, path) for value in values(column)]
 
-    def _leaf(self, value: Any, dtype: Any, path: str) -> Any:
+    def _leaf(self, value: object, dtype: torch.dtype | None, path: str) -> Nested:
         if isinstance(value, Ragged):
             rows, offsets = own_tensor(value.values, path), own_tensor(value.offsets.copy(), path)
             return nested_tensor(self._there(rows, dtype), self._there(offsets, None))
@@ -85,12 +89,12 @@ class DeviceTensors(PlainTarget):
             return self._there(own_tensor(array, path), dtype or self._casts.dtype(array.dtype))
         return value
 
-    def _there(self, tensor: Any, dtype: Any) -> Any:
+    def _there(self, tensor: Any, dtype: torch.dtype | None) -> TorchTensor:
         if self._machine.on_gpu:
             tensor = tensor.pin_memory().to(self._machine.device, non_blocking=True)
         return tensor if dtype is None else tensor.to(dtype)
 
-    def deliver(self, element: Any) -> Any:
+    def deliver(self, element: Nested) -> Nested:
         """Let the consumer's stream wait for the element."""
         if not isinstance(element, Queued):
             return element
@@ -110,15 +114,15 @@ class ChannelsFirst:
     def __init__(self, target: Any) -> None:
         self._target = target
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         return getattr(self._target, name)
 
-    def deliver(self, element: Any) -> Any:
+    def deliver(self, element: Nested) -> Nested:
         """Return the element with its batches of images permuted: four axes, of which the last has 1, 3 or 4 values."""
         structure, leaves = flatten(self._target.deliver(element))
         return structure.pack([_channels_first(leaf) for leaf in leaves])
 
 
-def _channels_first(leaf: Any) -> Any:
+def _channels_first(leaf: Any) -> Nested:
     images = getattr(leaf, "ndim", 0) == 4 and not leaf.is_nested and leaf.shape[-1] in CHANNELS
     return leaf.permute(0, 3, 1, 2) if images else leaf

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.adapters.feed import PlainTarget
 from headrace.columns import Column, values
@@ -15,15 +14,19 @@ from headrace.columns.block import Block
 from headrace.core.extended import bits, is_extended
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, DeviceLike, DType, Nested, TorchTensor
 from headrace.plan.structure import Structure
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Casts:
     """The torch dtype of each component: by its path in the element, else by its NumPy dtype, else its own."""
 
-    def __init__(self, wanted: Mapping[Any, Any]) -> None:
+    def __init__(self, wanted: Mapping[Any, object]) -> None:
         self._places: dict[tuple[Any, ...], Any] = {}
-        self._dtypes: dict[np.dtype[Any], Any] = {}
+        self._dtypes: dict[DType, Any] = {}
         for key, dtype in wanted.items():
             if isinstance(key, np.dtype | type):
                 self._dtypes[np.dtype(key)] = dtype
@@ -43,12 +46,12 @@ class Casts:
                 raise ValueError(f"to_torch: dtypes names component {shown!r}, but the elements have {known or 'one'}")
         return [self._places.get(place) for place in places]
 
-    def dtype(self, own: np.dtype[Any]) -> Any:
+    def dtype(self, own: DType) -> torch.dtype | None:
         """Return the dtype requested by NumPy dtype."""
         return self._dtypes.get(own)
 
 
-def leaf_places(structure: Structure, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def leaf_places(structure: Structure, before: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the path of each leaf: the keys on the way to it."""
     if structure.kind is None:
         return [before]
@@ -58,14 +61,14 @@ def leaf_places(structure: Structure, before: tuple[Any, ...] = ()) -> list[tupl
 class Unlocked:
     """The memory of a read-only array, for a consumer that requires a writable array but only reads it."""
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: Array) -> None:
         self._array = array
         interface = dict(array.__array_interface__)
         interface["data"] = (interface["data"][0], False)
         self.__array_interface__ = interface
 
 
-def readable(array: NDArray[Any], path: str) -> Any:
+def readable(array: Array, path: str) -> TorchTensor:
     """Return a tensor over the memory of an array, to be read only."""
     if array.flags.writeable:
         return over(array, path)
@@ -74,12 +77,12 @@ def readable(array: NDArray[Any], path: str) -> Any:
     return over(np.asarray(Unlocked(array)), path)
 
 
-def own_tensor(array: NDArray[Any], path: str) -> Any:
+def own_tensor(array: Array, path: str) -> TorchTensor:
     """Return a tensor of an array: over the same memory, if that is the array's own, else of a copy."""
     return over(array if array.flags.writeable else array.copy(), path)
 
 
-def over(array: NDArray[Any], path: str) -> Any:
+def over(array: Array, path: str) -> TorchTensor:
     """Return a tensor over the memory of an array, if torch supports it."""
     from_numpy = sys.modules["torch"].from_numpy
     if is_extended(array.dtype) and (dtype := getattr(sys.modules["torch"], array.dtype.name, None)) is not None:
@@ -95,7 +98,7 @@ def over(array: NDArray[Any], path: str) -> Any:
         ) from error
 
 
-def nested_tensor(rows: Any, offsets: Any) -> Any:
+def nested_tensor(rows: object, offsets: object) -> TorchTensor:
     """Return a jagged nested tensor."""
     torch = framework("torch", "to_torch")
     return torch.nested.nested_tensor_from_jagged(rows, offsets)
@@ -106,7 +109,7 @@ class Tensors(PlainTarget):
 
     name = "to_torch"
 
-    def __init__(self, casts: Casts, device: Any, *, pin: bool, ahead: int) -> None:
+    def __init__(self, casts: Casts, device: DeviceLike, *, pin: bool, ahead: int) -> None:
         super().__init__(ahead)
         self._casts = casts
         self._device = device
@@ -126,7 +129,7 @@ class Tensors(PlainTarget):
         ]
         return Block(structure, columns, block.rows)
 
-    def _column(self, column: Column, dtype: Any, path: str) -> list[Any]:
+    def _column(self, column: Column, dtype: torch.dtype | None, path: str) -> list[Any]:
         if not isinstance(column, np.ndarray) or column.dtype.hasobject:
             return [self._leaf(value, dtype, path) for value in values(column)]
         if column.ndim == 1:
@@ -139,7 +142,7 @@ class Tensors(PlainTarget):
         plain = dtype is None and self._device is None and not self._pin
         return rows if plain else [self._placed(row, dtype) for row in rows]
 
-    def _leaf(self, value: Any, dtype: Any, path: str) -> Any:
+    def _leaf(self, value: Any, dtype: torch.dtype | None, path: str) -> Nested:
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             return value.tolist()
         if isinstance(value, np.ndarray | np.generic):
@@ -150,7 +153,7 @@ class Tensors(PlainTarget):
             return nested_tensor(rows, self._placed(over(value.offsets.copy(), path), None))
         return value
 
-    def _placed(self, tensor: Any, dtype: Any) -> Any:
+    def _placed(self, tensor: Any, dtype: torch.dtype | None) -> TorchTensor:
         if dtype is not None or self._device is not None:
             tensor = tensor.to(device=self._device, dtype=dtype)
         return tensor.pin_memory() if self._pin else tensor

@@ -22,6 +22,7 @@ from headrace.adapters.plain_loader import (
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.adapters.torch_feed import TorchFeed
 from headrace.core.frameworks import framework
+from headrace.core.types import DeviceLike, Library
 from headrace.device.machine import check_device
 from headrace.errors import StateError
 from headrace.iterator import Epochs
@@ -47,9 +48,9 @@ THE_WAY = (
 @explain_keywords
 def to_torch(
     self: Dataset,
-    device: Any = None,
+    device: DeviceLike = None,
     *,
-    dtypes: Mapping[Any, Any] | None = None,
+    dtypes: Mapping[Any, object] | None = None,
     pin_memory: bool | None = None,
     prefetch: int | None = None,
     non_blocking: bool = True,
@@ -137,7 +138,7 @@ def check_devices(torch: Any, devices: Sequence[Any]) -> None:
             raise ValueError(f'to_torch(device="{device}"): PyTorch {torch.__version__} has no MPS device here')
 
 
-def _device_of_maps(node: Node, devices: Sequence[Any], *, given: bool) -> str | None:
+def _device_of_maps(node: Node, devices: Sequence[object], *, given: bool) -> str | None:
     """Return the device of the plan's maps with `device=`, if it has any: elements stay there."""
     there = device_of_rows(node)
     if there is None:
@@ -155,7 +156,7 @@ def _device_of_maps(node: Node, devices: Sequence[Any], *, given: bool) -> str |
     return there
 
 
-def _several(device: Any) -> bool:
+def _several(device: DeviceLike) -> bool:
     return isinstance(device, Sequence) and not isinstance(device, str)
 
 
@@ -193,7 +194,7 @@ class Placement:
 
         return page_locks(self.devices[0])
 
-    def target(self, locked: Any) -> Target:
+    def target(self, locked: object) -> Target:
         """Return the target of one pass."""
         made = self._target(locked)
         return ChannelsFirst(made) if self.layout == "NCHW" else made
@@ -245,7 +246,7 @@ def _feed_class() -> type[Any]:
                 self._part = part
                 self._take_share(part)
 
-        def _move_to(self, device: Any) -> None:
+        def _move_to(self, device: DeviceLike) -> None:
             if self._may_move and device.type != "cpu":
                 self._options = replace(self._options, devices=(device,))
 
@@ -346,7 +347,7 @@ def _worker_epochs(base: Epochs, counters: Any, worker: int) -> Epochs:
     return Epochs(first + int(counters[worker]), base.seeds, note_epoch, base.sizes)
 
 
-def _pickler() -> Any:
+def _pickler() -> Library:
     """Return a pickler for functions defined in place: cloudpickle, if it is installed."""
     try:
         return framework("cloudpickle", "to_torch")
@@ -356,7 +357,7 @@ def _pickler() -> Any:
         return pickle
 
 
-def _unpickle(pickled: bytes, counters: Any, resume: dict[str, Any] | None) -> Feed:
+def _unpickle(pickled: bytes, counters: object, resume: dict[str, Any] | None) -> Feed:
     dataset, options, part = _pickler().loads(pickled)
     feed: Feed = _feed_class()(dataset, options, part, counters)
     feed._resume = resume

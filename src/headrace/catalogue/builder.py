@@ -8,24 +8,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.catalogue.download import sha256_of
 from headrace.catalogue.evolution import Change, changes_between, check_made_by, check_version
 from headrace.catalogue.folders import INDEX, write_index
 from headrace.catalogue.sources import SourceFile, fetch_sources
+from headrace.core.types import JsonValue, StrPath
 from headrace.dataset import Dataset
 from headrace.execute.budget import cpus
 from headrace.identity.digests import PYTHON
 from headrace.identity.looker import Looker
 from headrace.remote.redact import show_path
 from headrace.tfds.builder import ReadOnlyBuilder, builder_from_directory, data_directory, list_versions
-from headrace.tfds.feature import FeatureConnector, as_feature, canonical
+from headrace.tfds.feature import FeatureConnector, FeatureLike, as_feature, canonical
 from headrace.tfds.files import Folder
 from headrace.tfds.pipelines import PipelineRows, local_folder
 from headrace.tfds.staging import BuildError, Key, keyed
 from headrace.tfds.versions import Version, snake_case
 from headrace.tfds.writing import DatasetPlan, write_dataset
+
+if TYPE_CHECKING:
+    from headrace.tfds.feature import FeatureLike
 
 KNOWN: dict[str, DatasetBuilder] = {}
 """The builders of this process, by name."""
@@ -77,7 +81,7 @@ class DatasetBuilder(ABC):
     _fetched: Mapping[str, Path] = {}
 
     @abstractmethod
-    def examples(self, part: Any) -> Iterable[Any]:
+    def examples(self, part: object) -> Iterable[Any]:
         """Return the rows of one part; a Dataset will do."""
 
     @property
@@ -116,7 +120,7 @@ class DatasetBuilder(ABC):
 
     def build(
         self,
-        data_dir: Any = None,
+        data_dir: StrPath | None = None,
         *,
         processes: int | None = None,
         overwrite: bool = False,
@@ -180,7 +184,7 @@ class DatasetBuilder(ABC):
         """Return the directory of its downloads, and of files that are put there by hand."""
         return data_dir / "downloads" / "manual" / snake_case(self.name)
 
-    def download(self, data_dir: Any = None, *, progress: bool | None = None) -> dict[str, Path]:
+    def download(self, data_dir: StrPath | None = None, *, progress: bool | None = None) -> dict[str, Path]:
         """Download and verify all sources without building anything. Return their paths.
 
         Args:
@@ -216,7 +220,7 @@ class DatasetBuilder(ABC):
 class GeneratedRows:
     """The rows of one part of a split."""
 
-    def __init__(self, builder: DatasetBuilder, part: Any, prefix: str, limit: int | None) -> None:
+    def __init__(self, builder: DatasetBuilder, part: object, prefix: str, limit: int | None) -> None:
         self._builder, self._part, self._prefix, self._limit = builder, part, prefix, limit
 
     def source(self) -> Any:
@@ -228,7 +232,7 @@ class GeneratedRows:
             return PipelineRows(made if self._limit is None else made.take(self._limit))
         return self
 
-    def identity(self) -> Any:
+    def identity(self) -> JsonValue:
         """See RowSource: by the code of the generator and by what it is called with."""
         return [str(Looker().digest((self._builder.maker, repr(self._part)))), self._limit]
 
@@ -241,7 +245,7 @@ class GeneratedRows:
 class GeneratorDataset(DatasetBuilder):
     """A builder whose rows come from a function."""
 
-    def __init__(self, generator: Callable[..., Iterable[Any]], attributes: Mapping[str, Any]) -> None:
+    def __init__(self, generator: Callable[..., Iterable[Any]], attributes: Mapping[str, object]) -> None:
         self._generator = generator
         self.__doc__ = generator.__doc__
         for name, value in attributes.items():
@@ -252,7 +256,7 @@ class GeneratorDataset(DatasetBuilder):
     def __repr__(self) -> str:
         return f"<dataset {self.name}:{self.version}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Return the generator itself."""
         return self._generator(*args, **kwargs)
 
@@ -261,13 +265,13 @@ class GeneratorDataset(DatasetBuilder):
         """See DatasetBuilder."""
         return self._generator
 
-    def examples(self, part: Any) -> Iterable[Any]:
+    def examples(self, part: object) -> Iterable[Any]:
         """Return what the function gives."""
         extra: dict[str, Any] = {"sources": self._fetched} if "sources" in self._takes else {}
         return self._generator(*([part] if len(self._takes) > len(extra) else []), **extra)
 
 
-def dataset(name: str, *, version: str, features: Any, **attributes: Any) -> Callable[..., GeneratorDataset]:
+def dataset(name: str, *, version: str, features: FeatureLike, **attributes: object) -> Callable[..., GeneratorDataset]:
     """Make a generator of rows a dataset: the attributes are those of `hr.catalogue.DatasetBuilder`.
 
     The function is called with each part of each split, or, if `splits` are only names, with the name. If it takes
@@ -294,7 +298,7 @@ def dataset(name: str, *, version: str, features: Any, **attributes: Any) -> Cal
             raise TypeError(f"a dataset has no {key!r}: there are {', '.join(sorted(k for k in known if k[0] != '_'))}")
     said = {"name": name, "version": str(Version.of(version)), "features": as_feature(features), **attributes}
 
-    def decorate(generator: Callable[..., Iterable[Any]]) -> GeneratorDataset:
+    def decorate(generator: Callable[..., Iterable[object]]) -> GeneratorDataset:
         made = GeneratorDataset(generator, said)
         KNOWN[snake_case(name)] = made
         return made

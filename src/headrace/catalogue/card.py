@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Array, Component
 from headrace.image.encode import encode_png
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Image, SequenceFeature
 
@@ -88,7 +89,7 @@ def _feature_at(feature: Any, path: str) -> FeatureConnector:
     return feature  # type: ignore[no-any-return]
 
 
-def _at(row: Any, path: str) -> Any:
+def _at(row: Any, path: str) -> Component:
     for part in path.split("/"):
         row = row[part]
     return row
@@ -109,12 +110,12 @@ def _value(value: Any, feature: FeatureConnector) -> str:
     return _text(text if len(text) <= 200 else text[:200] + "…")
 
 
-def _picture(picture: np.ndarray[Any, Any]) -> str:
+def _picture(picture: Array) -> str:
     data = base64.b64encode(encode_png(picture)).decode()
     return f'<img alt="{picture.shape[1]} × {picture.shape[0]}" src="data:image/png;base64,{data}">'
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return html.escape(str(value))
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.errors import HeadraceError
 from headrace.storage.files import read_page
 from headrace.tfds.builder import ReadOnlyBuilder
@@ -108,7 +109,7 @@ def row_changes(before: ReadOnlyBuilder, after: ReadOnlyBuilder) -> Iterator[Cha
                     break
 
 
-def _common(before: FeatureConnector, after: FeatureConnector) -> Any:
+def _common(before: FeatureConnector, after: FeatureConnector) -> Nested:
     """Return the features that both have, as PartialDecoding takes them."""
     if isinstance(before, FeaturesDict) and isinstance(after, FeaturesDict):
         return {name: part for name in before if name in after and (part := _common(before[name], after[name]))}
@@ -150,7 +151,7 @@ def check_version(before: Version, after: Version, changes: Sequence[Change], na
         )
 
 
-def check_made_by(folder: Path, now: Mapping[str, Any], name: str) -> None:
+def check_made_by(folder: Path, now: Mapping[str, object], name: str) -> None:
     """Refuse a version that was built by something else than it would be built by now; one that says nothing passes."""
     if not (folder / MADE_BY).exists():
         return

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.catalogue.croissant import croissant_page
+from headrace.core.types import Component, JsonValue, Nested
 from headrace.sinks.write_webdataset import Archive, file_content, tar_member
 from headrace.storage.files import whole_file
 from headrace.tfds.builder import ReadOnlyBuilder
@@ -25,6 +26,9 @@ from headrace.tfds.feature import (
     Tensor,
     Text,
 )
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 ROWS_PER_TAR = 10_000
 """How many rows a tar file has."""
@@ -44,7 +48,7 @@ def export_huggingface(builder: ReadOnlyBuilder, target: Path) -> None:
         for split in builder.info.splits:
             ds = builder.as_dataset(split, decoders=decoders, order="file")
 
-            def rows(ds: Any = ds) -> Iterator[Any]:
+            def rows(ds: Dataset = ds) -> Iterator[Any]:
                 return (huggingface_value(row, builder.info.features) for row in ds)
 
             made[split] = datasets.Dataset.from_generator(
@@ -53,7 +57,7 @@ def export_huggingface(builder: ReadOnlyBuilder, target: Path) -> None:
         datasets.DatasetDict(made).save_to_disk(str(target))
 
 
-def huggingface_feature(feature: FeatureConnector, path: str) -> Any:
+def huggingface_feature(feature: FeatureConnector, path: str) -> Nested:
     """Return the same in Hugging Face's words."""
     import datasets
 
@@ -77,7 +81,7 @@ def huggingface_feature(feature: FeatureConnector, path: str) -> Any:
     return made
 
 
-def huggingface_value(value: Any, feature: FeatureConnector) -> Any:
+def huggingface_value(value: Any, feature: FeatureConnector) -> Component:
     """Return a value as Hugging Face's features take it."""
     if isinstance(feature, FeaturesDict):
         return {name: huggingface_value(value[name], child) for name, child in feature.items()}
@@ -95,7 +99,7 @@ def huggingface_value(value: Any, feature: FeatureConnector) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def undecoded_pictures(feature: FeatureConnector) -> Any:
+def undecoded_pictures(feature: FeatureConnector) -> JsonValue:
     """Decoders that leave every picture as its bytes."""
     if isinstance(feature, FeaturesDict):
         inside = {name: undecoded_pictures(child) for name, child in feature.items()}
@@ -139,7 +143,7 @@ def _files(key: str, row: Any, features: FeatureConnector) -> Iterator[tuple[str
         yield f"{key}.json", json.dumps(rest, default=_plain).encode()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JsonValue:
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, dict):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from headrace.core.paths import local_only
+from headrace.core.types import StrPath
 from headrace.errors import StorageError, TransportError, warn_once
 from headrace.remote.redact import show_path
 from headrace.storage.files import whole_file
@@ -21,7 +21,7 @@ VARIABLE = "HEADRACE_CATALOGUES"
 _added: list[Folder] = []
 
 
-def add(folder: Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
+def add(folder: StrPath, *, storage_options: Mapping[str, object] | None = None) -> None:
     """Let `hr.load` search a directory or URL too; those added last come first.
 
     The folders in the environment's HEADRACE_CATALOGUES, one a line or with semicolons between, count as added.
@@ -38,7 +38,7 @@ def add(folder: Any, *, storage_options: Mapping[str, Any] | None = None) -> Non
     _added.insert(0, place)
 
 
-def remove(folder: Any) -> None:
+def remove(folder: StrPath) -> None:
     """Remove a directory or URL from the search path of `hr.load`.
 
     Args:
@@ -50,7 +50,9 @@ def remove(folder: Any) -> None:
     _added[:] = [place for place in _added if place.path != path]
 
 
-def catalogue_folders(data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[Folder]:
+def catalogue_folders(
+    data_dir: StrPath | None = None, storage_options: Mapping[str, object] | None = None
+) -> list[Folder]:
     """Return the directories that are searched, in order: only the requested one, or added ones and TFDS's own."""
     if data_dir is not None:
         return [Folder(data_dir, storage_options)]
@@ -113,7 +115,7 @@ def _versions(folder: Folder, name: str) -> dict[str, list[str]] | None:
     return there or said
 
 
-def write_index(folder: Any) -> str:
+def write_index(folder: StrPath) -> str:
     """Write the index of a folder of datasets, so that a copy in a store is listed by one read; returns its path.
 
     Args:
@@ -146,7 +148,7 @@ def find_in(folder: Folder, wanted: DatasetName) -> Folder | None:
     return (home / config if config else home) / str(found)
 
 
-def default_config(home: Folder, configs: Mapping[str, Any]) -> str:
+def default_config(home: Folder, configs: Mapping[str, object]) -> str:
     """Return the config that a name without one means."""
     if "" in configs:
         return ""

@@ -12,12 +12,13 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import numpy as np
 
 from headrace.catalogue.sources import SourceFile, fetch_source, fetch_sources
+from headrace.core.types import Nested
 from headrace.dataset import Dataset
 from headrace.errors import PipelineWarning, StorageError, what_there_is
 from headrace.formats.tables.source import ParquetDataset
@@ -27,8 +28,11 @@ from headrace.tfds.builder import SplitBuilder
 from headrace.tfds.decode import PartialDecoding, SkipDecoding, choose_features, choose_keys
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Image, Scalar, SequenceFeature, Text
 from headrace.tfds.info import DatasetInfo, SplitInfo, Splits
-from headrace.tfds.splits import as_split
+from headrace.tfds.splits import SplitLike, as_split
 from headrace.tfds.versions import Version
+
+if TYPE_CHECKING:
+    from headrace.tfds.splits import SplitLike
 
 PREFIX = "hf:"
 ENDPOINT = "https://huggingface.co"
@@ -95,7 +99,7 @@ def _check_here(name: str, folder: Path, files: Iterable[str]) -> None:
         )
 
 
-def _default_config(files: Mapping[str, Any], repository: str) -> str:
+def _default_config(files: Mapping[str, object], repository: str) -> str:
     if "default" in files:
         return "default"
     if len(files) == 1:
@@ -197,10 +201,10 @@ class HubBuilder(SplitBuilder):
 
     def read_split(
         self,
-        split: Any,
+        split: SplitLike,
         *,
-        decoders: Any,
-        keys: Any,
+        decoders: Nested,
+        keys: object,
         shuffle_files: bool,
         seed: int | None,
         order: str,
@@ -282,7 +286,7 @@ def _feature(kind: Any, said: Any) -> FeatureConnector | None:
     return None
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: object) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

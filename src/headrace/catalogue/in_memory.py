@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import Nested
 from headrace.dataset import Dataset
 from headrace.tfds.builder import SplitBuilder
 from headrace.tfds.decode import PartialDecoding, choose_features, choose_keys
 from headrace.tfds.info import DatasetInfo
-from headrace.tfds.splits import as_split
+from headrace.tfds.splits import SplitLike, as_split
+
+if TYPE_CHECKING:
+    from headrace.tfds.splits import SplitLike
 
 
 class InMemoryBuilder(SplitBuilder):
@@ -20,16 +24,16 @@ class InMemoryBuilder(SplitBuilder):
         columns: its features by name, each with as many values as there are rows.
     """
 
-    def __init__(self, info: DatasetInfo, columns: Mapping[str, Any]) -> None:
+    def __init__(self, info: DatasetInfo, columns: Mapping[str, object]) -> None:
         self.info = info
         self._columns = dict(columns)
 
     def read_split(
         self,
-        split: Any,
+        split: SplitLike,
         *,
-        decoders: Any,
-        keys: Any,
+        decoders: Nested,
+        keys: object,
         shuffle_files: bool,
         seed: int | None,
         order: str,

@@ -37,7 +37,7 @@ class InstalledBuilder(InMemoryBuilder):
 
 
 def _classes(loader: str) -> Callable[[Any], Columns]:
-    def make(library: Any) -> Columns:
+    def make(library: object) -> Columns:
         bunch = getattr(library, loader)()
         label = ClassLabel(names=[str(name) for name in bunch.target_names])
         data = np.asarray(bunch.data, np.float32)
@@ -56,7 +56,7 @@ def _digits(library: Any) -> Columns:
 
 
 def _numbers(loader: str) -> Callable[[Any], Columns]:
-    def make(library: Any) -> Columns:
+    def make(library: object) -> Columns:
         bunch = getattr(library, loader)()
         data, target = np.asarray(bunch.data, np.float32), np.asarray(bunch.target, np.float32)
         goal = Scalar(np.float32) if target.ndim == 1 else Tensor(shape=target.shape[1:], dtype=np.float32)

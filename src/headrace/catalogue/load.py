@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from headrace.catalogue import huggingface, openml
 from headrace.catalogue.builder import KNOWN
@@ -21,32 +21,37 @@ from headrace.catalogue.prepare import (
     public_datasets,
     public_names,
 )
+from headrace.core.types import Nested, StrPath
 from headrace.errors import what_there_is
 from headrace.image.codecs import MAX_PIXELS
 from headrace.options import Options
 from headrace.tfds.builder import ReadOnlyBuilder, SplitBuilder, data_directory
 from headrace.tfds.habits import ReadConfig
 from headrace.tfds.pipelines import local_folder
+from headrace.tfds.splits import SplitLike
 from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
+
+if TYPE_CHECKING:
+    from headrace.tfds.splits import SplitLike
 
 
 def load_named(
     name: str,
     *,
-    split: Any = None,
-    data_dir: Any = None,
+    split: SplitLike = None,
+    data_dir: StrPath | None = None,
     batch_size: int | None = None,
     shuffle_files: bool = False,
     seed: int | None = None,
     as_supervised: bool = False,
-    decoders: Any = None,
+    decoders: Nested = None,
     with_info: bool = False,
     order: str = "tfds",
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     download: bool = True,
     options: Options | None = None,
-) -> Any:
+) -> Nested:
     """Load a dataset by its name: `mnist`, `team/big:1.*.*`; the arguments are those of `hr.tfds.load`.
 
     It is looked for in the folders that were added (`hr.catalogue.add`), in TFDS's own, and among those that come with
@@ -92,8 +97,8 @@ def load_named(
 def find_builder(
     name: str,
     *,
-    data_dir: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    data_dir: StrPath | None = None,
+    storage_options: Mapping[str, object] | None = None,
     locked: bool = True,
     download: bool = False,
     options: Options | None = None,
@@ -157,7 +162,7 @@ def hub_downloads(name: str, data_dir: Path) -> Path:
 
 
 def _not_in_folders(
-    wanted: DatasetName, data_dir: Any, *, download: bool, options: Options | None
+    wanted: DatasetName, data_dir: StrPath | None, *, download: bool, options: Options | None
 ) -> ReadOnlyBuilder | None:
     """Return a dataset of a mirror, or a public one, made here or read in place; None if there is none."""
     public = find_public(wanted)
@@ -180,7 +185,7 @@ def _installed(wanted: DatasetName, missed: list[ValueError]) -> InstalledBuilde
     return found
 
 
-def _unknown(wanted: DatasetName, folders: list[str], data_dir: Any) -> Exception:
+def _unknown(wanted: DatasetName, folders: list[str], data_dir: StrPath | None) -> Exception:
     where = ", ".join(folders)
     if wanted.name in KNOWN:
         return FileNotFoundError(f"{wanted.name} has not been built in {where}: call its build()")
@@ -188,7 +193,7 @@ def _unknown(wanted: DatasetName, folders: list[str], data_dir: Any) -> Exceptio
     return FileNotFoundError(f"there is no dataset {wanted.name!r} in {where}: {what_there_is(wanted.name, known)}")
 
 
-def list_datasets(*, data_dir: Any = None) -> dict[str, list[str]]:
+def list_datasets(*, data_dir: StrPath | None = None) -> dict[str, list[str]]:
     """Return the datasets that `hr.load` finds, with their versions; of a `data_dir`, those that are in it.
 
     Public datasets that have not been downloaded are among them.
@@ -215,7 +220,7 @@ def list_datasets(*, data_dir: Any = None) -> dict[str, list[str]]:
     return {name: [str(version) for version in sorted(found[name])] for name in sorted(found)}
 
 
-def search(text: str, *, data_dir: Any = None) -> list[str]:
+def search(text: str, *, data_dir: StrPath | None = None) -> list[str]:
     """Return the names of datasets with all words of a text in their name or description.
 
     Args:
@@ -233,7 +238,7 @@ def search(text: str, *, data_dir: Any = None) -> list[str]:
     return [name for name, said in about.items() if all(word in said.lower() for word in words)]
 
 
-def lock_dataset(name: str, *, data_dir: Any = None) -> str:
+def lock_dataset(name: str, *, data_dir: StrPath | None = None) -> str:
     """Pin the version that a name means now, and the checksums of its files, in the project's `headrace.lock`.
 
     Args:

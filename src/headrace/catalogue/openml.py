@@ -13,6 +13,7 @@ import numpy as np
 from headrace.catalogue.arff import NUMBERS, ArffAttribute, read_arff
 from headrace.catalogue.in_memory import InMemoryBuilder
 from headrace.catalogue.sources import SourceFile, fetch_source
+from headrace.core.types import Nested
 from headrace.errors import StorageError
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Scalar, Text
 from headrace.tfds.info import DatasetInfo, SplitInfo, Splits
@@ -114,14 +115,14 @@ def _column(attribute: ArffAttribute, values: list[str | None]) -> tuple[Feature
     return Text(), ["" if value is None else value for value in values]
 
 
-def _names(said: Any) -> list[str]:
+def _names(said: object) -> list[str]:
     """Return the columns of a field that is a list, or a text with commas between."""
     if said is None:
         return []
     return [str(name) for name in said] if isinstance(said, list) else [name.strip() for name in str(said).split(",")]
 
 
-def _supervised_keys(about: dict[str, Any], columns: list[str]) -> Any:
+def _supervised_keys(about: dict[str, Any], columns: list[str]) -> Nested:
     targets = [name for name in _names(about.get("default_target_attribute")) if name in columns]
     if not targets:
         return None

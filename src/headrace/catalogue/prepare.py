@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.catalogue.download import is_offline
 from headrace.catalogue.mirrors import PreparedDataset, copy_prepared, find_prepared
+from headrace.core.types import StrPath
 from headrace.options import Options
 from headrace.plan.display import bytes_text
 from headrace.storage.files import await_writer
@@ -71,7 +72,7 @@ def sizes_text(dataset: PublicDataset) -> str:
 
 
 def prepare(
-    dataset: PublicDataset, data_dir: Any = None, *, options: Options | None = None, **how: Any
+    dataset: PublicDataset, data_dir: StrPath | None = None, *, options: Options | None = None, **how: Any
 ) -> ReadOnlyBuilder:
     """Prepare a public dataset in a local folder; if another process prepares it, wait for that.
 
@@ -95,7 +96,7 @@ def prepare(
     return _alone(make)
 
 
-def fetch_prepared(found: PreparedDataset, data_dir: Any = None) -> ReadOnlyBuilder:
+def fetch_prepared(found: PreparedDataset, data_dir: StrPath | None = None) -> ReadOnlyBuilder:
     """Copy a dataset of a mirror that no builder here makes; another process that copies it is waited for."""
     folder = local_folder(data_directory(data_dir).path)
 
@@ -118,7 +119,7 @@ def _alone(make: Callable[[], ReadOnlyBuilder]) -> ReadOnlyBuilder:
                 await_writer(error.folder)
 
 
-def prepare_named(wanted: DatasetName, data_dir: Any) -> ReadOnlyBuilder | None:
+def prepare_named(wanted: DatasetName, data_dir: StrPath) -> ReadOnlyBuilder | None:
     """Return a public dataset for `hr.tfds.load`; None if there is none of that name, or downloads are forbidden."""
     public = None if is_offline() else find_public(wanted)
     return None if public is None else prepare(public, data_dir)

@@ -8,7 +8,6 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from headrace.catalogue.download import OFFLINE, Advance, download, is_offline, matches, sha256_of
 from headrace.errors import StorageError
@@ -45,7 +44,7 @@ class SourceFile:
     url: str
     sha256: str | None = None
     note: str = ""
-    storage_options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, object] | None = None
     size: int | None = None
     mirrors: tuple[str, ...] = ()
     filename: str = ""

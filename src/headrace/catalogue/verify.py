@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from headrace.errors import HeadraceError
 from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.files import Folder
 
 
-def problems_in(builder: ReadOnlyBuilder, advance: Callable[[int], Any] = lambda _: None) -> Iterator[str]:
+def problems_in(builder: ReadOnlyBuilder, advance: Callable[[int], object] = lambda _: None) -> Iterator[str]:
     """Yield what is wrong: files that are missing or have other lengths, and rows that cannot be read."""
     info = builder.info
     there = Folder(info.data_dir).names()
@@ -22,7 +21,7 @@ def problems_in(builder: ReadOnlyBuilder, advance: Callable[[int], Any] = lambda
             yield from _bad_rows(builder, name, advance)
 
 
-def _bad_rows(builder: ReadOnlyBuilder, split: str, advance: Callable[[int], Any]) -> Iterator[str]:
+def _bad_rows(builder: ReadOnlyBuilder, split: str, advance: Callable[[int], object]) -> Iterator[str]:
     try:
         ds = builder.as_dataset(split, order="file")
     except (HeadraceError, ValueError) as error:

@@ -8,14 +8,14 @@ nothing but arrays.
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 from headrace.checkpoint.arrays import from_array, to_array
+from headrace.core.types import Attribute
 
 __all__ = ["from_array", "orbax", "to_array"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Attribute:
     if name == "orbax":
         return importlib.import_module("headrace.checkpoint.orbax")
     raise AttributeError(f"module 'headrace.checkpoint' has no attribute {name!r}")

@@ -39,7 +39,7 @@ def to_array(state_dict: dict[str, Any], size_bytes: int = DEFAULT_SIZE_BYTES) -
     return np.frombuffer(text.ljust(size_bytes), np.uint8).copy()
 
 
-def from_array(array: Any) -> dict[str, Any]:
+def from_array(array: object) -> dict[str, Any]:
     """Return the state that `to_array` stored in an array.
 
     Args:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.frameworks import framework
+from headrace.core.types import StrPath
 from headrace.errors import StateError
 
 ocp: Any = framework("orbax.checkpoint", "hr.checkpoint.orbax")
@@ -29,12 +30,12 @@ class FeedHandler(ocp.CheckpointHandler):  # type: ignore[misc]
     The first process writes it. With several JAX processes in step it is valid for each of them, and for any number.
     """
 
-    def save(self, directory: Any, args: FeedSave) -> None:
+    def save(self, directory: StrPath, args: FeedSave) -> None:
         """Write the position of `args.item` into a folder of the checkpoint."""
         if framework("jax", "hr.checkpoint.orbax").process_index() == 0:
             (Path(directory) / FILE).write_text(json.dumps(args.item.state_dict()))
 
-    def restore(self, directory: Any, args: FeedRestore) -> Any:
+    def restore(self, directory: StrPath, args: FeedRestore) -> Any:
         """Continue `args.item` at the position of the checkpoint, and return it."""
         path = Path(directory) / FILE
         if not path.exists():

@@ -11,6 +11,7 @@ import typer
 
 from headrace.cli.output import Json, bytes_text, say, short, show_json
 from headrace.core.paths import local_only
+from headrace.core.types import Attribute
 
 dataset = typer.Typer(
     help="Datasets by name and version, in TFDS's layout: make, check, list and share them.", no_args_is_help=True
@@ -87,7 +88,7 @@ def build(
             _say_info(built.info)
 
 
-def public(name: str) -> Any:
+def public(name: str) -> Attribute:
     """Return the public dataset of a name."""
     from headrace.catalogue.prepare import find_public, public_names
     from headrace.errors import what_there_is

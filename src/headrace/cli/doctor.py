@@ -68,7 +68,7 @@ def examine() -> dict[str, Any]:
     }
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

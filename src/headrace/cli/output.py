@@ -7,10 +7,11 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from headrace.core.types import JsonValue
 from headrace.errors import ElementError
 from headrace.plan.display import bytes_text as bytes_text  # noqa: PLC0414 - commands import it from here
 
@@ -18,7 +19,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 MAX_SHOWN_LENGTH = 60
 
 
-def show_json(content: Any) -> None:
+def show_json(content: object) -> None:
     """Print for a script."""
     sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
 
@@ -74,13 +75,13 @@ def byte_progress(text: str, total: int | None) -> Iterator[Callable[[int], None
         yield lambda more: shown.advance(task, more)
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Return a value, not longer than a line."""
     text = repr(value) if isinstance(value, str | bytes) else " ".join(str(value).split())
     return text if len(text) <= MAX_SHOWN_LENGTH else text[:MAX_SHOWN_LENGTH] + "…"
 
 
-def json_value(value: Any) -> Any:
+def json_value(value: object) -> JsonValue:
     """Return a value as JSON has it; bytes that are no text as hexadecimal digits."""
     if isinstance(value, dict):
         return {key: json_value(v) for key, v in value.items()}

@@ -95,7 +95,7 @@ def _values(where: str) -> dict[str, Any]:
     return runpy.run_path(str(path), run_name=RUN_NAME)
 
 
-def _as_dataset(value: Any, target: str) -> Dataset:
+def _as_dataset(value: object, target: str) -> Dataset:
     if isinstance(value, Dataset):
         return value
     if isinstance(value, Feed):

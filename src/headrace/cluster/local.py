@@ -53,7 +53,7 @@ class Launcher(threading.Thread):
         self.problem: str = ""
         self._owner = os.getpid()
 
-    def order(self, what: str, value: Any = None) -> None:
+    def order(self, what: str, value: object = None) -> None:
         """Queue an order: "resize" to a number, "kill" a member, "end"."""
         if self._owner != os.getpid():
             return

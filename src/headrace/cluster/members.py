@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from headrace.cluster.metrics import serve_status
 from headrace.cluster.parcels import Label, read_label
 from headrace.cluster.requests import PUT_BYTES, RESPONSE_SECONDS, PackedFragment, Poll, Release
+from headrace.core.types import LibraryObject
 from headrace.errors import WorkerError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class ClusterWorker:
                 self._client = flight.FlightClient(self.location, **more)
             return self._client
 
-    def _options(self, timeout: float | None = None) -> Any:
+    def _options(self, timeout: float | None = None) -> LibraryObject:
         from pyarrow import flight
 
         return flight.FlightCallOptions(timeout=timeout or self.timeout, headers=self._headers)

@@ -87,7 +87,7 @@ class RayCluster(Cluster):
         self.join(member)
         return member
 
-    def fail(self, actor: Any, problem: str) -> None:
+    def fail(self, actor: object, problem: str) -> None:
         """Handle an actor that could not be started: start another, unless too many failed."""
         again = not self._problem
         self._problem = problem
@@ -104,7 +104,7 @@ class RayCluster(Cluster):
         if known:
             self._start()
 
-    def _drop(self, actor: Any) -> None:
+    def _drop(self, actor: object) -> None:
         with self._changed:
             member = self._actors.pop(actor, None)
         if member is not None:
@@ -148,7 +148,7 @@ def _follow(known: weakref.ref[RayCluster], actor: Any) -> None:
             cluster.report(member, type(error).__name__)
 
 
-def _kill(actor: Any) -> None:
+def _kill(actor: object) -> None:
     import ray
 
     if ray.is_initialized():
@@ -161,7 +161,7 @@ def _kill_all(actors: dict[Any, Any]) -> None:
 
 
 def ray(
-    workers: int, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS, **options: Any
+    workers: int, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS, **options: object
 ) -> RayCluster:
     """Return a cluster of `workers` actors of the Ray that this process is connected to (`ray.init`).
 

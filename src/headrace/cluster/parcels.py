@@ -13,6 +13,7 @@ import numpy as np
 from headrace.cluster.split_share import SplitShare
 from headrace.columns import Indices, Notes
 from headrace.columns.block import Block, Failure, Item
+from headrace.columns.kind import Column
 from headrace.errors import ElementError, StorageError
 from headrace.execute.processes.shared_values import Packer
 from headrace.execute.processes.worker import Raised
@@ -62,7 +63,7 @@ class Parcel(NamedTuple):
     last: bool = False
 
 
-def pack_by_value(value: Any) -> bytes:
+def pack_by_value(value: object) -> bytes:
     """Pickled for another process, functions that it could not import included."""
     file = io.BytesIO()
     Packer(file, protocol=5).dump(value)
@@ -74,7 +75,7 @@ class KeyPacker(Packer):
 
     class_ids: list[str]
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         made = super().reducer_override(obj)
         if isinstance(obj, type) and isinstance(made, tuple):
             self.class_ids += [arg for arg in made[1] if isinstance(arg, str) and _CLASS_ID.fullmatch(arg)]
@@ -84,7 +85,7 @@ class KeyPacker(Packer):
 _CLASS_ID = re.compile("[0-9a-f]{32}")
 
 
-def pack_and_key(value: Any) -> tuple[bytes, bytes]:
+def pack_and_key(value: object) -> tuple[bytes, bytes]:
     """Like `pack_by_value`, and return bytes that are equal for equal values, whichever process packs them."""
     file = io.BytesIO()
     packer = KeyPacker(file, protocol=5)
@@ -214,7 +215,7 @@ def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: Any) -> Ite
     return Block(layout.structure, columns, rows, mark, made)
 
 
-def _aligned(column: Any) -> Any:
+def _aligned(column: object) -> Column:
     return np.array(column) if type(column) is np.ndarray and not column.flags.aligned else column
 
 

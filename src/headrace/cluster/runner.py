@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from time import perf_counter_ns
-from typing import Any
 
 from headrace.cluster.parcels import Label, Packing, Parcel, pack_by_value, passed_rows
 from headrace.cluster.requests import Setting, SplitOpening
@@ -157,7 +156,7 @@ class Runner:
         """Return whether anything is ready. The caller holds the lock."""
         return bool(self._parcels)
 
-    def take(self, room: int, schema: Any = None) -> list[Parcel]:
+    def take(self, room: int, schema: object = None) -> list[Parcel]:
         """Return what is ready, up to about `room` bytes, and at least one parcel. The caller holds the lock.
 
         One answer has rows of one `schema`: others stay for the next.

@@ -21,6 +21,7 @@ from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Re
 from headrace.cluster.runner import Runner
 from headrace.cluster.shared_split import SharedReader, SharedSplit
 from headrace.cluster.splits import Fragment
+from headrace.core.types import LibraryObject
 from headrace.errors import WorkerError
 from headrace.execute.processes.worker import Raised
 
@@ -270,7 +271,7 @@ def _server_class() -> type[flight.FlightServerBase]:
         def __init__(self, token: str) -> None:
             self._expected = f"Bearer {token}"
 
-        def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:  # noqa: ARG002
+        def start_call(self, info: object, headers: dict[str, list[str]]) -> None:  # noqa: ARG002
             given = next((values[0] for name, values in headers.items() if name.lower() == "authorization"), "")
             if not compare_digest(given.encode(), self._expected.encode()):
                 raise flight.FlightUnauthenticatedError("the token is missing or wrong: give the one of headrace serve")
@@ -285,11 +286,11 @@ def _server_class() -> type[flight.FlightServerBase]:
             super().__init__(location, middleware=middleware, tls_certificates=tls or [])
             self.work = work
 
-        def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002
+        def do_put(self, context: object, descriptor: Any, reader: Any, writer: object) -> None:  # noqa: ARG002
             data = b"".join(bytes(chunk.data.column(0)[0].as_buffer()) for chunk in reader)
             self.work.add_fragment((descriptor.command or b"").decode(errors="replace"), data)
 
-        def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002
+        def do_exchange(self, context: object, descriptor: Any, reader: object, writer: Any) -> None:  # noqa: ARG002
             schema = None
             for parcel in self.work.poll(_request(descriptor.command, Poll)):
                 if parcel.data is None:
@@ -300,7 +301,7 @@ def _server_class() -> type[flight.FlightServerBase]:
                     writer.begin(schema)
                 writer.write_with_metadata(parcel.data, parcel.label)
 
-        def do_action(self, context: Any, action: Any) -> Iterator[bytes]:  # noqa: ARG002
+        def do_action(self, context: object, action: Any) -> Iterator[bytes]:  # noqa: ARG002
             if action.type == "release":
                 self.work.release(_request(action.body.to_pybytes(), Release))
                 return iter(())
@@ -318,7 +319,7 @@ def start_server(
     token: str | None = None,
     tls: tuple[bytes, bytes] | None = None,
     cpus: int | None = None,
-) -> Any:
+) -> LibraryObject:
     """Start a worker that listens; its `port` is a free one if none was requested."""
     scheme = "grpc" if tls is None else "grpc+tls"
     shown = f"[{host}]" if ":" in host else host

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headrace.cluster.parcels import Parcel
 from headrace.cluster.runner import SPENT, Runner
@@ -90,7 +90,7 @@ class SharedReader:
         """Return how many bytes are ready."""
         return sum(kept.parcel.nbytes for kept in self._shared.after(self.ordinal))
 
-    def take(self, room: int, schema: Any = None) -> list[Parcel]:
+    def take(self, room: int, schema: object = None) -> list[Parcel]:
         """Return what is ready, like a Runner's `take`; nothing, once the reader was too far behind."""
         taken: list[Parcel] = []
         self._shared.fill()

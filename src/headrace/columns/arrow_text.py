@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.core.ragged import address_of
+from headrace.core.types import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +58,7 @@ def fresh_binary(values: Bytes, offsets: Offsets) -> pa.Array:
     return binary(values, offsets)
 
 
-def take_over(noted: dict[int, Bytes], array: NDArray[Any]) -> NDArray[Any] | None:
+def take_over(noted: dict[int, Bytes], array: Array) -> Array | None:
     """Return the array as a writable one, without a copy, if it begins at noted bytes; only once."""
     if not noted or not array.flags.c_contiguous:
         return None

@@ -27,6 +27,7 @@ from headrace.columns import (
     values,
 )
 from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES, copy_into, pooled
+from headrace.core.types import Array, Component, Nested
 from headrace.errors import ElementError, SpecError, drop_own_frames
 from headrace.plan import mismatch
 from headrace.plan.frameworks import as_array, is_tensor
@@ -178,12 +179,12 @@ class Block:
         return zip(*(values(c) for c in self.columns), strict=True) if self.columns else repeat((), self.rows)
 
 
-def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[Any]]) -> Iterator[Any]:
+def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[object]]) -> Iterator[Any]:
     """Yield the elements of a block whose columns cannot be read as a whole: each is made from single-row columns, by
     `of`.
     """
 
-    def row(number: int) -> Any:
+    def row(number: int) -> Nested:
         columns = [of(c[number : number + 1]) for c in block.columns]
         (element,) = block.structure.rows(columns, 1)
         return element
@@ -223,7 +224,7 @@ class Failure:
 Item: TypeAlias = Block | Failure
 
 
-def leaf(value: Any) -> Any:
+def leaf(value: Any) -> Component:
     """Return a component as headrace keeps it: an array, a NumPy scalar, str, bytes or an object."""
     kind = type(value)
     if kind is np.ndarray:
@@ -244,7 +245,7 @@ def leaf(value: Any) -> Any:
     return made if isinstance(made, Ragged) else leaf(made)
 
 
-def _listed(value: list[Any]) -> NDArray[Any]:
+def _listed(value: list[Any]) -> Array:
     """Return a list as an array; text as objects, since NumPy's own kind of bytes drops trailing zeros; datasets as
     such.
     """
@@ -262,11 +263,11 @@ def _listed(value: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _is_dataset(value: Any) -> bool:
+def _is_dataset(value: object) -> bool:
     return getattr(type(value), "_headrace_component", False)
 
 
-def _datasets(value: list[Any]) -> NDArray[Any]:
+def _datasets(value: list[Any]) -> Array:
     """Return Datasets in an array of objects; np.array would iterate over them."""
     if not all(map(_is_dataset, value)):
         raise TypeError("a list that mixes Datasets and other values is no array: put them into a tuple")
@@ -278,7 +279,7 @@ def _datasets(value: list[Any]) -> NDArray[Any]:
     return boxes(value)
 
 
-def element(value: Any, rooms: Rooms | None = None) -> tuple[Structure, list[Any]]:
+def element(value: object, rooms: Rooms | None = None) -> tuple[Structure, list[Any]]:
     """Return the structure and the leaves of what a function returned; a top-level list is a tuple.
 
     Copied, into `rooms`.
@@ -287,7 +288,7 @@ def element(value: Any, rooms: Rooms | None = None) -> tuple[Structure, list[Any
     return structure, [own_leaf(v) for v in leaves] if rooms is None else rooms.keep(leaves)
 
 
-def own_leaf(value: Any) -> Any:
+def own_leaf(value: object) -> Component:
     """Return a component that a function gave, copied: the function may use its array again."""
     made = leaf(value)
     if not isinstance(made, np.ndarray):
@@ -301,7 +302,7 @@ class Rooms:
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._next = 0
-        self._rooms: list[NDArray[Any] | None] = []
+        self._rooms: list[Array | None] = []
 
     def keep(self, leaves: list[Any]) -> list[Any]:
         """Return the components of the next row, copied."""
@@ -312,15 +313,15 @@ class Rooms:
         self._next += 1
         return made
 
-    def _kept(self, number: int, value: NDArray[Any]) -> NDArray[Any]:
+    def _kept(self, number: int, value: Array) -> Array:
         if number < len(self._rooms) and (room := self._rooms[number]) is not None:
             if room.dtype == value.dtype and room.shape[1:] == value.shape and self._next < self._rows:
-                kept: NDArray[Any] = room[self._next]
+                kept: Array = room[self._next]
                 copy_into(value, kept)
                 return kept
             return copy_in_order(value)
         if value.dtype.hasobject or value.dtype.kind in "SU" or not value.nbytes or self._next >= self._rows:
-            copied: NDArray[Any] = own_leaf(value)
+            copied: Array = own_leaf(value)
             return copied
         self._rooms += [None] * (number + 1 - len(self._rooms))
         self._rooms[number] = pooled((self._rows, *value.shape), value.dtype)
@@ -448,7 +449,7 @@ def fold(block: Block, size: int) -> Block | str:
     return whole
 
 
-def scalar_block(values: NDArray[Any], ids: Ids | None = None) -> Block:
+def scalar_block(values: Array, ids: Ids | None = None) -> Block:
     """Return a block of single components."""
     return Block(LEAF, [values], len(values), None, ids)
 

@@ -7,25 +7,26 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
 from headrace.core.extended import dtype_code, dtype_of, is_extended
 from headrace.core.ragged import address_of, as_bytes, join_values
+from headrace.core.types import Array, DType
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Dense = NDArray[Any]
+Dense = Array
 
 NUMBERS = "biufcmMSU"
 """Kinds of dtypes whose values are their bytes."""
 
 
-def is_number(dtype: np.dtype[Any]) -> bool:
+def is_number(dtype: DType) -> bool:
     """Return whether the values of a dtype are their bytes, so that they can be stored."""
     return dtype.kind in NUMBERS or is_extended(dtype)
 
@@ -139,7 +140,7 @@ def choose_rows(chosen: Dense, yes: Dense, no: Dense) -> Dense:
     return made
 
 
-def room_for(shape: tuple[int, ...], dtype: Any) -> Dense:
+def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> Dense:
     """Allocate an array, from the pool if it is large."""
     made = np.dtype(dtype).itemsize * math.prod(shape)
     return pooled(shape, dtype) if made >= MIN_THREADED_COPY_BYTES else np.empty(shape, dtype)
@@ -218,7 +219,7 @@ MIN_LAYOUT_CHECK_BYTES = 1 << 12
 """The memory layout of an array of at least this size is checked."""
 
 
-def pooled(shape: int | tuple[int, ...], dtype: Any) -> Dense:
+def pooled(shape: int | tuple[int, ...], dtype: DTypeLike) -> Dense:
     """Return a new array, in pooled memory if there is some: new pages cost more than a copy."""
     before = _native.use_pool()
     try:
@@ -239,7 +240,7 @@ def locked(array: Dense) -> Dense:
     return array
 
 
-def number_dtype(notes: Notes) -> np.dtype[Any]:
+def number_dtype(notes: Notes) -> DType:
     """Return the dtype in notes, if values can be stored under it."""
     dtype = dtype_of(notes["dtype"])
     if not is_number(dtype) or not dtype.itemsize:
@@ -275,7 +276,7 @@ def arrow_of(values: Dense) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(numbers, size) if values.ndim > 1 else numbers
 
 
-def array_of(array: pa.Array, dtype: np.dtype[Any]) -> Dense:
+def array_of(array: pa.Array, dtype: DType) -> Dense:
     """Return all the numbers of an array that `arrow_of` made, as a view."""
     import pyarrow as pa
 

@@ -9,13 +9,13 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns.dense import is_number, locked
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_of, register_kind
 from headrace.columns.ragged import group_rows
 from headrace.core.extended import dtype_code, dtype_of
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component
 from headrace.errors import StorageError
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
@@ -73,7 +73,7 @@ class ObjectKind(Kind):
     def copy(self, column: list[Any]) -> list[Any]:
         return [row.copy() if isinstance(row, np.ndarray) else row for row in column]
 
-    def to_arrow(self, column: Sequence[Any]) -> tuple[pa.Array, Notes]:
+    def to_arrow(self, column: Sequence[object]) -> tuple[pa.Array, Notes]:
         import pyarrow as pa
 
         return pa.array([pack_value(row) for row in column], pa.large_binary()), {"kind": self.name}
@@ -82,7 +82,7 @@ class ObjectKind(Kind):
         return [unpack_value(row) for row in array.to_pylist()]
 
 
-def boxes(rows: Sequence[Any]) -> NDArray[Any]:
+def boxes(rows: Sequence[object]) -> Array:
     """Objects in an array, each as it is."""
     made = np.empty(len(rows), object)
     for i, row in enumerate(rows):
@@ -98,18 +98,18 @@ def _stack_ragged(rows: list[Any], size: int, path: str) -> Column | str:
     return mismatch.why_ragged_rows_differ(path, rows) if whole is None else group_rows(whole, size)
 
 
-def object_bytes(rows: Sequence[Any] | NDArray[Any]) -> int:
+def object_bytes(rows: Sequence[object] | Array) -> int:
     """Return the memory of objects, judged by some of them: arrays and strings."""
     some = rows[:: len(rows) // SAMPLED_ROWS | 1]  # an odd distance: rows of two kinds may take turns
     size = sum([_size(row) for row in some])
     return size * len(rows) // max(1, len(some))
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     return len(value) if isinstance(value, bytes | str) else getattr(value, "nbytes", 0) or 64
 
 
-def boxes_to_arrow(column: NDArray[Any]) -> tuple[pa.Array, Notes]:
+def boxes_to_arrow(column: Array) -> tuple[pa.Array, Notes]:
     """Return arrays of objects: of texts as such, of anything else row by row."""
     from headrace.columns.stacked import Stacked
     from headrace.columns.text import text_column
@@ -121,7 +121,7 @@ def boxes_to_arrow(column: NDArray[Any]) -> tuple[pa.Array, Notes]:
     return kind_of(stacked).to_arrow(stacked)
 
 
-def pack_value(value: Any) -> bytes:
+def pack_value(value: object) -> bytes:
     """Return one component as bytes: a letter for its kind, then the rest."""
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
@@ -139,7 +139,7 @@ def pack_value(value: Any) -> bytes:
     raise StorageError(f"a {type(value).__name__} cannot be stored; map it to arrays, numbers, str or bytes first")
 
 
-def unpack_value(data: bytes) -> Any:
+def unpack_value(data: bytes) -> Component:
     """Return what `pack_value` was given; ValueError for other bytes."""
     kind, rest = data[:1], data[1:]
     if kind == b"s":
@@ -160,7 +160,7 @@ def unpack_value(data: bytes) -> Any:
     return array if kind == b"a" else array[()]
 
 
-def _array(data: bytes) -> NDArray[Any]:
+def _array(data: bytes) -> Array:
     """Load an array; its declared size is accepted if there are as many bytes."""
     head, content = _split(data)
     name, shape = json.loads(head.decode())

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.core.ragged import Ragged, as_ragged, joined_ragged, row_views
+from headrace.core.types import Array
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
 
@@ -75,11 +75,11 @@ class RaggedKind(Kind):
         return Ragged(kind_named(inner["kind"]).from_arrow(array.values, inner), array.offsets.to_numpy())
 
 
-def _depth(rows: Ragged | NDArray[Any]) -> int:
+def _depth(rows: Ragged | Array) -> int:
     return 1 + _depth(rows.values) if isinstance(rows, Ragged) else 0
 
 
-def group_rows(rows: NDArray[Any] | Ragged, size: int) -> Ragged:
+def group_rows(rows: Array | Ragged, size: int) -> Ragged:
     """Return every `size` rows as one, each an hr.Ragged: rows of arrays, or of ragged rows, keep their lengths."""
     ragged = rows if isinstance(rows, Ragged) else as_ragged(rows)
     return Ragged._of(ragged, np.arange(len(ragged) // size + 1) * size)

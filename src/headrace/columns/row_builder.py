@@ -10,10 +10,11 @@ import numpy as np
 from headrace.columns import Column, copy_in_order
 from headrace.columns.block import Block, Ids
 from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES, copy_into, pooled
+from headrace.core.types import Component, DType
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 
-PYTHON: dict[np.dtype[Any], type] = {np.dtype(np.int64): int, np.dtype(np.float64): float, np.dtype(bool): bool}
+PYTHON: dict[DType, type] = {np.dtype(np.int64): int, np.dtype(np.float64): float, np.dtype(bool): bool}
 """Python numbers that are kept unchanged."""
 INTEGER_BOUND = 1 << 63
 MAX_ROOM_BYTES = 4 << 20
@@ -26,7 +27,7 @@ class ExactValues:
     Anything else is checked in detail to see whether it can be converted.
     """
 
-    def __init__(self, structure: Structure, wanted: list[tuple[type, np.dtype[Any], tuple[int, ...]]]) -> None:
+    def __init__(self, structure: Structure, wanted: list[tuple[type, DType, tuple[int, ...]]]) -> None:
         self.structure = structure
         self.wanted = wanted
         self.row_bytes: int = sum(dtype.itemsize * int(np.prod(shape)) for _, dtype, shape in wanted)
@@ -51,7 +52,7 @@ class ExactValues:
         """Allocate room for `want` rows, or a sensible number."""
         return ExactRows(self, max(1, min(want, MAX_ROOM_BYTES // max(1, self.row_bytes))))
 
-    def parts(self, value: Any) -> Iterable[Any]:
+    def parts(self, value: object) -> Iterable[Any]:
         """Return the components as they came, empty if their number or names differ from the signature."""
         if self._single:
             return (value,)
@@ -61,7 +62,7 @@ class ExactValues:
             return ()
         return map(value.get, self._keys)  # None is not a number
 
-    def leaves(self, value: Any) -> list[Any] | None:
+    def leaves(self, value: object) -> list[Any] | None:
         """Return the components, arrays copied; None if one does not match exactly."""
         made = []
         for part, wanted in zip(self.parts(value), self.wanted, strict=False):
@@ -71,25 +72,25 @@ class ExactValues:
         return made if len(made) == len(self.wanted) else None
 
 
-def _fits(part: Any, python: type, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+def _fits(part: Any, python: type, dtype: DType, shape: tuple[int, ...]) -> bool:
     kind = type(part)
     if shape:
         return kind is np.ndarray and (part.dtype is dtype or part.dtype == dtype) and part.shape == shape
     return kind is dtype.type or (kind is python and (kind is float or -INTEGER_BOUND < part < INTEGER_BOUND))
 
 
-def _exact(structure: Structure, wanted: list[tuple[np.dtype[Any] | None, tuple[int, ...]]]) -> ExactValues | None:
+def _exact(structure: Structure, wanted: list[tuple[DType | None, tuple[int, ...]]]) -> ExactValues | None:
     if structure.kind not in (None, dict, tuple) or any(child.kind for child in structure.children):
         return None
     known = [(PYTHON.get(d, d.type), d, shape) for d, shape in wanted if d is not None and _is_plain(d)]
     return ExactValues(structure, known) if len(known) == len(wanted) else None
 
 
-def _is_plain(dtype: np.dtype[Any]) -> bool:
+def _is_plain(dtype: DType) -> bool:
     return dtype.kind in "biufc" and dtype.isnative and dtype.metadata is None
 
 
-def _own(part: Any, dtype: np.dtype[Any]) -> Any:
+def _own(part: object, dtype: DType) -> Component:
     if type(part) is not np.ndarray:
         return part if type(part) is dtype.type else dtype.type(part)
     return part.copy() if part.nbytes < MIN_LAYOUT_CHECK_BYTES else copy_in_order(part)
@@ -113,7 +114,7 @@ class ExactRows:
         self._array = self._columns[0] if self._shape else None
         self._number = exact.wanted[0][1].type if single and not self._shape else None
 
-    def add(self, value: Any) -> bool:
+    def add(self, value: object) -> bool:
         """Copy an element. Return False if it does not match exactly."""
         i = self.count
         array = self._array
@@ -131,7 +132,7 @@ class ExactRows:
         self.count = i + 1
         return True
 
-    def _add_parts(self, i: int, value: Any) -> bool:
+    def _add_parts(self, i: int, value: object) -> bool:
         """Add the components like `_fits`, inlined: there are many calls."""
         column = None
         for part, (column, kind, python, dtype, shape) in zip(self._exact.parts(value), self._places, strict=False):

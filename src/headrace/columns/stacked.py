@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns.dense import sizes
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.text import box_text
+from headrace.core.types import Array
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Stacked:
             return KIND.take(self, np.arange(start, stop, step))
         return Stacked(self.inner[start * self.size : max(start, stop) * self.size], self.shape)
 
-    def boxed(self) -> NDArray[Any]:
+    def boxed(self) -> Array:
         """Return all rows as one array of objects."""
         return box_text(self.inner).reshape(len(self), *self.shape)
 

@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns.arrow_text import binary, is_plain, nbytes, parts, pick_text
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
+from headrace.core.types import Array, DType
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-BYTES: np.dtype[Any] = np.dtype(object, metadata={"text": bytes})
+BYTES: DType = np.dtype(object, metadata={"text": bytes})
 """Objects that are bytes: the dtype of an array says so, even if there are none in it."""
 
 
-def is_of_bytes(dtype: np.dtype[Any]) -> bool:
+def is_of_bytes(dtype: DType) -> bool:
     """Return whether a dtype says that its objects are bytes."""
     return dtype.metadata is not None and dtype.metadata.get("text") is bytes
 
@@ -73,18 +73,18 @@ def holds_text(array: pa.Array) -> bool:
     return array.type in (pa.large_string(), pa.large_binary(), pa.string(), pa.binary())
 
 
-def box_text(column: pa.Array) -> NDArray[Any]:
+def box_text(column: pa.Array) -> Array:
     """Return an Arrow column as an array of objects; text far faster than through a list."""
     import pyarrow as pa
 
     if is_plain(column):
         return _native.text_objects(*parts(column), column.type == pa.large_string())
-    made: NDArray[Any] = np.empty(len(column), object)
+    made: Array = np.empty(len(column), object)
     made[:] = column.to_pylist()
     return made
 
 
-def box_words(column: pa.Array) -> NDArray[Any]:
+def box_words(column: pa.Array) -> Array:
     """Return an array of texts that will be split into rows; the dtype of an empty one, too, says whether it holds
     bytes.
     """

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headrace.columns.dense import array_of, arrow_of, locked, number_dtype
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.core.extended import dtype_code
+from headrace.core.types import Array, DType
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec
 
@@ -23,13 +24,13 @@ class Varied:
 
     __slots__ = ("data", "shapes", "starts")
 
-    def __init__(self, data: NDArray[Any], shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> None:
-        self.data: NDArray[Any] = data
+    def __init__(self, data: Array, shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> None:
+        self.data: Array = data
         self.shapes: NDArray[np.int64] = shapes
         self.starts: NDArray[np.int64] = np.cumsum(self.sizes) - self.sizes if starts is None else starts
 
     @classmethod
-    def from_rows(cls, rows: Sequence[NDArray[Any]]) -> Varied:
+    def from_rows(cls, rows: Sequence[Array]) -> Varied:
         """Make a column of arrays of one dtype and rank."""
         shapes = np.array([row.shape for row in rows], np.int64).reshape(len(rows), rows[0].ndim)
         return cls(np.concatenate([row.ravel() for row in rows]), shapes)
@@ -41,7 +42,7 @@ class Varied:
         return made
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """The dtype of the values."""
         return self.data.dtype
 
@@ -51,11 +52,11 @@ class Varied:
     def __getitem__(self, rows: slice) -> Varied:
         return Varied(self.data, self.shapes[rows], self.starts[rows])
 
-    def __iter__(self) -> Iterator[NDArray[Any]]:
+    def __iter__(self) -> Iterator[Array]:
         for start, size, shape in zip(self.starts.tolist(), self.sizes.tolist(), self.shapes.tolist(), strict=True):
             yield self.data[start : start + size].reshape(shape)
 
-    def packed(self) -> NDArray[Any]:
+    def packed(self) -> Array:
         """Return the concatenated values of the rows; shared if they are contiguous already."""
         if not len(self):
             return self.data[:0]

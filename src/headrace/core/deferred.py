@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from headrace.core.types import Attribute
 
 Class = TypeVar("Class", bound=type)
 
@@ -29,7 +31,7 @@ class Deferred:
         """Say which attribute of which class it is, and whether that is a static method."""
         self._owner, self._name, self._static = owner, name, static
 
-    def __get__(self, instance: object, owner: type) -> Any:
+    def __get__(self, instance: object, owner: type) -> Attribute:
         function = getattr(import_module(self._module), self._function or self._name)
         setattr(self._owner, self._name, staticmethod(function) if self._static else function)
         return getattr(owner if instance is None else instance, self._name)

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Array, DType
+
 REGISTERED = 2
 """`dtype.isbuiltin` of dtypes that a library has registered."""
 
 
-def is_extended(dtype: np.dtype[Any]) -> bool:
+def is_extended(dtype: DType) -> bool:
     """Return whether a dtype is one of ml_dtypes, which NumPy's codes cannot name.
 
     >>> is_extended(np.dtype(np.float32))
@@ -19,19 +21,19 @@ def is_extended(dtype: np.dtype[Any]) -> bool:
     return dtype.isbuiltin == REGISTERED
 
 
-def dtype_code(dtype: np.dtype[Any]) -> str:
+def dtype_code(dtype: DType) -> str:
     """Return the text that `dtype_of` reads: NumPy's own code, or the name of an extended dtype."""
     return dtype.name if is_extended(dtype) else dtype.str
 
 
-def dtype_of(code: Any) -> np.dtype[Any]:
+def dtype_of(code: Any) -> DType:
     """Return the dtype of a code.
 
     Raises:
         TypeError: if there is none.
     """
     try:
-        found: np.dtype[Any] = np.dtype(code)
+        found: DType = np.dtype(code)
     except TypeError:
         try:
             import ml_dtypes
@@ -44,6 +46,6 @@ def dtype_of(code: Any) -> np.dtype[Any]:
     return found
 
 
-def bits(array: Any) -> Any:
+def bits(array: Array) -> Array:
     """Return an array over the same memory whose elements are unsigned integers."""
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+
+from headrace.core.types import Library
 
 
-def framework(name: str, wanted_by: str) -> Any:
+def framework(name: str, wanted_by: str) -> Library:
     """Import a framework. Raise ImportError with the extra that installs it."""
     try:
         return importlib.import_module(name)

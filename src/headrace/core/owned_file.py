@@ -11,7 +11,7 @@ import io
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Self
+from typing import Self
 
 PERMISSIONS = 0o666
 """Those of a new file, less the umask."""
@@ -20,7 +20,7 @@ PERMISSIONS = 0o666
 class Descriptor:
     """A descriptor that is closed when nothing refers to it any more."""
 
-    def __init__(self, opening: Callable[..., int], *args: Any) -> None:
+    def __init__(self, opening: Callable[..., int], *args: object) -> None:
         """Store what `opening`, which must be a function of C such as `os.open`, returns for these arguments."""
         self._held: list[int] = []
         self._held.extend(map(opening, *([each] for each in args)))
@@ -52,7 +52,7 @@ class OwnedFile(io.FileIO):
     def __del__(self) -> None:
         self.close()  # without the ResourceWarning of the base class
 
-    def _dealloc_warn(self, source: Any) -> None:
+    def _dealloc_warn(self, source: object) -> None:
         """Say nothing of a buffered file over this one that an interrupt left open: it is closed, too."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+
+from headrace.core.types import StrPath
 
 LOCAL_SCHEMES = ("file://", "local://")
 _SHORTENED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
@@ -21,7 +22,7 @@ def local_path(path: str) -> str | None:
     return None
 
 
-def refuse_shortened_url(path: Any, argument: str) -> None:
+def refuse_shortened_url(path: object, argument: str) -> None:
     """Raise ValueError if `path` is `Path("s3://bucket/x")`, which pathlib makes the relative path `s3:/bucket/x`."""
     if isinstance(path, os.PathLike) and _SHORTENED.match(os.fsdecode(path)):
         scheme = os.fsdecode(path).partition(":")[0]
@@ -31,7 +32,9 @@ def refuse_shortened_url(path: Any, argument: str) -> None:
         )
 
 
-def local_only(path: Any, argument: str, remedy: str = "give a path of this machine, and copy what is there") -> Path:
+def local_only(
+    path: StrPath, argument: str, remedy: str = "give a path of this machine, and copy what is there"
+) -> Path:
     """Return a path argument that must be local; raises ValueError if it is a URL.
 
     Args:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from headrace import _native
+from headrace.core.types import Array, Component, DType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +50,7 @@ class Ragged:
             raise ValueError(f"offsets must rise from 0 to at most the {len(self._values)} values there are")
 
     @classmethod
-    def _of(cls, values: NDArray[Any] | Ragged, offsets: NDArray[np.int64]) -> Ragged:
+    def _of(cls, values: Array | Ragged, offsets: NDArray[np.int64]) -> Ragged:
         """Without checks, for offsets that are known to be right."""
         made = object.__new__(cls)
         made._values, made._offsets = values, offsets
@@ -75,7 +76,7 @@ class Ragged:
         return cls._of(joined_ragged(rows), offsets)
 
     @property
-    def values(self) -> Any:
+    def values(self) -> Component:
         """The rows one after another, as a view: an array, or ragged again."""
         return self._values[int(self._offsets[0]) : int(self._offsets[-1])]
 
@@ -85,9 +86,9 @@ class Ragged:
         return self._offsets - self._offsets[0] if self._offsets[0] else self._offsets
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """The dtype of the values."""
-        dtype: np.dtype[Any] = self._values.dtype
+        dtype: DType = self._values.dtype
         return dtype
 
     @property
@@ -113,12 +114,12 @@ class Ragged:
         return (values[a:b] for a, b in pairwise(cuts))
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> Component: ...
     @overload
     def __getitem__(self, index: slice) -> Ragged: ...
     @overload
-    def __getitem__(self, index: tuple[Any, ...]) -> Any: ...
-    def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
+    def __getitem__(self, index: tuple[object, ...]) -> Component: ...
+    def __getitem__(self, index: int | slice | tuple[object, ...]) -> Component:
         if isinstance(index, tuple):
             return self._part(index)
         if isinstance(index, slice):
@@ -129,7 +130,7 @@ class Ragged:
         number = range(len(self))[index]
         return self._values[int(self._offsets[number]) : int(self._offsets[number + 1])]
 
-    def _part(self, index: tuple[Any, ...]) -> Any:
+    def _part(self, index: tuple[Any, ...]) -> Component:
         """By one index an axis: rows first, then what is kept of each."""
         if index.count(Ellipsis) == 1:
             at = index.index(Ellipsis)
@@ -193,7 +194,7 @@ class Ragged:
 
     tolist = to_list
 
-    def to_padded(self, value: Any = 0, length: int | None = None) -> NDArray[Any]:
+    def to_padded(self, value: object = 0, length: int | None = None) -> Array:
         """Return a dense array, rows filled up with `value` to `length`, or to the longest."""
         if isinstance(self._values, Ragged):
             return Ragged._of(self._values.to_padded(value), self._offsets).to_padded(value, length)
@@ -209,7 +210,7 @@ class Ragged:
             target[: len(row)] = row
         return out
 
-    def groups_to_padded(self, lengths: NDArray[np.int64], value: Any) -> NDArray[Any]:
+    def groups_to_padded(self, lengths: NDArray[np.int64], value: object) -> Array:
         """Return the values of rows of numbers, filled up with `value`: all rows of a group to the group's length.
 
         There are as many groups of consecutive rows, all of one size, as `lengths`. The result has no axis for rows:
@@ -217,7 +218,7 @@ class Ragged:
         """
         cell = self._values.shape[1:]
         cells = int(lengths.sum()) * (len(self) // max(1, len(lengths)))
-        out: NDArray[Any] = np.empty((cells, *cell), self.dtype)
+        out: Array = np.empty((cells, *cell), self.dtype)
         filler = None if _is_zero(value, self.dtype) else np.full((1, *cell), value, self.dtype)
         if out.nbytes:
             to = as_bytes(out)
@@ -227,10 +228,10 @@ class Ragged:
 
     def to_tensor(
         self,
-        default_value: Any = None,
+        default_value: object = None,
         name: str | None = None,  # noqa: ARG002 - in its place as in TensorFlow
         shape: Sequence[int | None] | None = None,
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Return a dense array like tf.RaggedTensor's: short rows are padded with `default_value`, 0 or empty.
 
         `shape` is its size; longer rows are truncated, and None stands for the longest.
@@ -257,7 +258,7 @@ class Ragged:
         whole[: len(made)] = made[: sizes[0]]
         return whole
 
-    def _fill(self, value: Any) -> Any:
+    def _fill(self, value: object) -> Component:
         """Return what stands for missing values; it must be of their kind."""
         if value is None and self.dtype.hasobject:
             first = next(iter(np.asarray(self._flat()).flat), b"")
@@ -268,7 +269,7 @@ class Ragged:
             raise TypeError(f"default_value {value!r} is no {self.dtype}")
         return value if self.dtype.hasobject else np.asarray(value, self.dtype)
 
-    def _flat(self) -> NDArray[Any]:
+    def _flat(self) -> Array:
         values = self._values
         return values._flat() if isinstance(values, Ragged) else values
 
@@ -317,7 +318,7 @@ def joined_ragged(parts: Sequence[Ragged]) -> Ragged:
     return Ragged._of(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
 
 
-def join_values(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def join_values(arrays: Sequence[Array]) -> Array:
     """Concatenate arrays, keeping the dtype metadata of objects, which NumPy drops."""
     made = np.concatenate(arrays)
     if made.dtype.kind != "O":
@@ -336,24 +337,24 @@ def row_views(ragged: Ragged) -> list[Any]:
     return [values[a:b] for a, b in pairwise(ragged._offsets.tolist())]
 
 
-def as_ragged(dense: NDArray[Any]) -> Ragged:
+def as_ragged(dense: Array) -> Ragged:
     """Return rows of one length as ragged ones."""
     rows, length = dense.shape[:2]
     return Ragged._of(dense.reshape(rows * length, *dense.shape[2:]), np.arange(rows + 1) * length)
 
 
-def address_of(array: NDArray[Any]) -> int:
+def address_of(array: Array) -> int:
     """Return the address of the first value of an array."""
     return int(array.__array_interface__["data"][0])
 
 
-def _is_zero(value: Any, dtype: np.dtype[Any]) -> bool:
+def _is_zero(value: object, dtype: DType) -> bool:
     """Return whether all bits of a number are zero: `np.zeros` is faster than `np.full`, and keeps the GIL."""
     if isinstance(value, np.generic):
         return value.dtype == dtype and not value.tobytes().strip(b"\0")
     return type(value) is int and value == 0
 
 
-def as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+def as_bytes(array: Array) -> NDArray[np.uint8]:
     """Return the rows of an array as bytes, one line a row."""
     return np.ascontiguousarray(array).view(np.uint8).reshape(len(array), -1)

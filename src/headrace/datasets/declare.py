@@ -66,7 +66,7 @@ class PublicDataset(GeneratorDataset):
         """See DatasetBuilder."""
         return replace(super().plan(checksums, download_size), default_config=self.default_config)
 
-    def examples(self, part: Any) -> Iterator[Any]:
+    def examples(self, part: object) -> Iterator[Any]:
         """Yield what the generator gives; files that it cannot parse, or that have no rows, are named."""
         count = 0
         try:
@@ -80,7 +80,7 @@ class PublicDataset(GeneratorDataset):
         if not count:
             raise self._bad_files(part, "there are no rows in them")
 
-    def _bad_files(self, part: Any, what: str) -> StorageError:
+    def _bad_files(self, part: object, what: str) -> StorageError:
         paths = ", ".join(map(str, self._fetched.values()))
         return StorageError(f"{self.name}, split {part!r}: its files are not what they should be ({what}): {paths}")
 
@@ -106,12 +106,12 @@ def public_dataset(
     name: str,
     *,
     version: str,
-    features: Any,
+    features: object,
     rows: Mapping[str, int],
     config: str | None = None,
     files: Sequence[str] | None = None,
     note: str = "",
-    **attributes: Any,
+    **attributes: object,
 ) -> Callable[[Callable[..., Iterable[Any]]], PublicDataset]:
     """Declare a dataset by its generator, which is called with the name of a split and the paths of its files.
 
@@ -131,7 +131,7 @@ def public_dataset(
         "row_counts": dict(rows), "sources": known, **attributes,
     }  # fmt: skip
 
-    def declare(generator: Callable[..., Iterable[Any]]) -> PublicDataset:
+    def declare(generator: Callable[..., Iterable[object]]) -> PublicDataset:
         made = PublicDataset(generator, said)
         DECLARED.setdefault(name, {})[config] = made
         return made

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import Array, DType, TorchTensor
 from headrace.device.forms import UnsupportedError, parameters
-from headrace.trace.values import Call, Value, map_arguments
+from headrace.device.pixels import DeviceValue
+from headrace.trace.values import Call, Operand, Value, map_arguments
 
 if TYPE_CHECKING:
-    from headrace.device.machine import Machine
+    import torch
 
-Tensors = dict[int, Any]
+    from headrace.device.machine import Machine
+    from headrace.device.pixels import DeviceValue
+
+Tensors = dict[int, DeviceValue]
 """By slot, the values on the device."""
-Kernel = Callable[[Any, Tensors, int], Any]
+Kernel = Callable[["Machine", Tensors, int], DeviceValue]
 """`kernel(machine, values, n)` returns the result for `n` rows."""
 
 UNARY = {
@@ -53,7 +58,7 @@ MOVES = frozenset({
 REMEDY = "compute it in a map without device= before this one"
 
 
-def torch_dtype(machine: Machine, dtype: np.dtype[Any]) -> Any:
+def torch_dtype(machine: Machine, dtype: DType) -> torch.dtype:
     """Return PyTorch's name of a dtype."""
     made = getattr(machine.torch, "bool" if dtype == np.bool_ else dtype.name, None)
     if made is None:
@@ -61,7 +66,7 @@ def torch_dtype(machine: Machine, dtype: np.dtype[Any]) -> Any:
     return made
 
 
-def cast(machine: Machine, tensor: Any, dtype: np.dtype[Any]) -> Any:
+def cast(machine: Machine, tensor: TorchTensor, dtype: DType) -> DeviceValue:
     """Return the tensor in this dtype; floats become small integers as on the CPU, by way of 32 bits."""
     wanted = torch_dtype(machine, dtype)
     if tensor.dtype == wanted:
@@ -113,12 +118,12 @@ def _of_any_shape(call: Call) -> Kernel:
     )
 
 
-def rank(item: Any) -> int:
+def rank(item: Operand) -> int:
     """Return how many axes an operand has in a row."""
     return int(np.ndim(item.sample if isinstance(item, Value) else item))
 
 
-def aligned(machine: Machine, values: Tensors, item: Any, axes: int) -> Any:
+def aligned(machine: Machine, values: Tensors, item: object, axes: int) -> DeviceValue:
     """Return an operand for broadcasting against rows with `axes` axes."""
     if not isinstance(item, Value):
         return machine.put(np.asarray(item)) if isinstance(item, np.ndarray) else item
@@ -129,8 +134,8 @@ def aligned(machine: Machine, values: Tensors, item: Any, axes: int) -> Any:
     return tensor
 
 
-def _loop_dtypes(ufunc: np.ufunc, args: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
-    def kind(item: Any) -> Any:
+def _loop_dtypes(ufunc: np.ufunc, args: tuple[object, ...]) -> tuple[DType, ...]:
+    def kind(item: object) -> DType | type:
         value = item.sample if isinstance(item, Value) else item
         if type(value) in (int, float, complex):
             return type(value)
@@ -152,13 +157,13 @@ def _elementwise(call: Call, name: str) -> Kernel:
     unary = name in UNARY
     guarded = name in ZERO_DIVISION and dtypes[1].kind in "iu"
 
-    def operand(machine: Machine, values: Tensors, item: Any, dtype: np.dtype[Any]) -> Any:
+    def operand(machine: Machine, values: Tensors, item: object, dtype: DType) -> DeviceValue:
         found = aligned(machine, values, item, axes)
         if not isinstance(found, machine.torch.Tensor):
             return machine.torch.tensor(np.asarray(found, dtype).item(), dtype=torch_dtype(machine, dtype))
         return cast(machine, found, dtype)
 
-    def kernel(machine: Machine, values: Tensors, _n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, _n: int) -> DeviceValue:
         torch = machine.torch
         first = operand(machine, values, args[0], dtypes[0])
         if unary:
@@ -185,18 +190,18 @@ def _cast_kernel(call: Call) -> Kernel:
     return lambda machine, values, _n: cast(machine, values[slot], made)
 
 
-def _stack_scalars(items: Any, made: np.dtype[Any]) -> Kernel:
+def _stack_scalars(items: Any, made: DType) -> Kernel:
     if not all(isinstance(i, Value | int | float) and rank(i) == 0 for i in items):
         raise UnsupportedError(f"an array of nested lists: {REMEDY}")
 
-    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> DeviceValue:
         columns = [_rows_of(machine, values, item, n) for item in items]
         return machine.torch.stack([cast(machine, c, made) for c in columns], 1)
 
     return kernel
 
 
-def _rows_of(machine: Machine, values: Tensors, item: Any, n: int) -> Any:
+def _rows_of(machine: Machine, values: Tensors, item: object, n: int) -> DeviceValue:
     """Return an operand with a value for each row."""
     if isinstance(item, Value) and item.batched:
         return values[item.slot]
@@ -223,10 +228,10 @@ def _given(call: Call, of: str) -> dict[str, Any]:
     return bound.arguments
 
 
-def static(item: Any, what: str) -> Any:
+def static(item: object, what: str) -> Operand:
     """Return an argument that is the same for all rows; refuse others."""
 
-    def known(one: Any) -> Any:
+    def known(one: object) -> Operand:
         if isinstance(one, Value):
             if not one.static:
                 raise UnsupportedError(f"{what} that depends on the data: {REMEDY}")
@@ -236,13 +241,13 @@ def static(item: Any, what: str) -> Any:
     return map_arguments(item, known)
 
 
-def _source(item: Any, name: str) -> Value:
+def _source(item: object, name: str) -> Value:
     if not isinstance(item, Value) or not item.batched:
         raise UnsupportedError(f"{name} of what is no array of the rows: {REMEDY}")
     return item
 
 
-def _axes(axis: Any, axes: int) -> tuple[int, ...]:
+def _axes(axis: object, axes: int) -> tuple[int, ...]:
     """Return the axes of a batch for those of a row."""
     chosen = range(axes) if axis is None else (axis if isinstance(axis, tuple | list) else (axis,))
     return tuple(int(a) % axes + 1 for a in chosen)
@@ -261,7 +266,7 @@ def _reduction(call: Call, name: str) -> Kernel:
     ddof = float(static(given.get("correction") or given.get("ddof") or 0, "ddof"))
     dims, slot = _axes(axis, axes), source.slot
 
-    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> DeviceValue:
         torch, x = machine.torch, values[slot]
         if name in ("argmax", "argmin"):
             flat = x.reshape(n, -1) if axis is None else x
@@ -315,13 +320,13 @@ def _move(call: Call, name: str) -> Kernel:
     return gathering(source.slot, np.asarray(moved), numbers)
 
 
-def gathering(slot: int, moved: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> Kernel:
+def gathering(slot: int, moved: Array, numbers: Array) -> Kernel:
     """Return a kernel that puts value `moved[i]` of each row in place i: a view or one copy if the order says so."""
     shape = moved.shape
     in_order = moved.size == numbers.size and np.array_equal(moved.ravel(), numbers.ravel())
     axes = _permutation(moved, numbers)
 
-    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> DeviceValue:
         x = values[slot]
         if in_order:
             return x.reshape(n, *shape)
@@ -333,7 +338,7 @@ def gathering(slot: int, moved: np.ndarray[Any, Any], numbers: np.ndarray[Any, A
     return kernel
 
 
-def _permutation(moved: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+def _permutation(moved: Array, numbers: Array) -> tuple[int, ...] | None:
     """Return the order of axes that gives `moved`, if one does."""
     if moved.ndim != numbers.ndim or not numbers.size or moved.size != numbers.size:
         return None
@@ -351,7 +356,7 @@ def _where(call: Call) -> Kernel:
     items = [given["condition"], given["x"], given["y"]]
     axes, made = max(map(rank, items)), call.sample.dtype
 
-    def kernel(machine: Machine, values: Tensors, _n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, _n: int) -> DeviceValue:
         torch = machine.torch
         found = [aligned(machine, values, item, axes) for item in items]
         tensors = [x if isinstance(x, torch.Tensor) else machine.put(np.asarray(x)) for x in found]
@@ -367,11 +372,11 @@ def _clip(call: Call) -> Kernel:
     high = given["max"] if given["a_max"] is None else given["a_max"]
     made, axes = call.sample.dtype, rank(call.sample)
 
-    def bound(machine: Machine, values: Tensors, item: Any) -> Any:
+    def bound(machine: Machine, values: Tensors, item: object) -> DeviceValue:
         found = aligned(machine, values, item, axes)
         return cast(machine, found if isinstance(found, machine.torch.Tensor) else machine.put(np.asarray(found)), made)
 
-    def kernel(machine: Machine, values: Tensors, _n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, _n: int) -> DeviceValue:
         x = cast(machine, aligned(machine, values, source, axes), made)
         if low is not None:
             x = machine.torch.maximum(x, bound(machine, values, low))
@@ -388,7 +393,7 @@ def _join(call: Call, name: str) -> Kernel:
     made, axes = call.sample.dtype, rank(call.sample)
     dim = axis % axes + 1
 
-    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> DeviceValue:
         parts = [cast(machine, _rows_of(machine, values, item, n), made) for item in items]
         return machine.torch.cat(parts, dim) if name == "concatenate" else machine.torch.stack(parts, dim)
 
@@ -405,7 +410,7 @@ def _matmul(call: Call) -> Kernel:
         raise UnsupportedError(f"{call.name} with anything but a matrix that all rows share: {REMEDY}")
     made = call.sample.dtype
 
-    def kernel(machine: Machine, values: Tensors, _n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, _n: int) -> DeviceValue:
         matrix = values[b.slot] if isinstance(b, Value) else machine.put(np.asarray(b))
         return cast(machine, values[a.slot], made) @ cast(machine, matrix, made)
 
@@ -431,7 +436,7 @@ def _getitem(call: Call) -> Kernel:
     return lambda _machine, values, _n: values[slot][whole]
 
 
-def _lookup(table: Value, index: Any) -> Kernel:
+def _lookup(table: Value, index: object) -> Kernel:
     """Return rows of a table that all rows share, by numbers that they have."""
     if not isinstance(index, Value) or not index.batched or index.sample.dtype.kind not in "iu":
         raise UnsupportedError(f"an index that is not one array of integers: {REMEDY}")
@@ -439,7 +444,7 @@ def _lookup(table: Value, index: Any) -> Kernel:
     return lambda machine, values, _n: _looked_up(machine, values[table.slot], values[index.slot], size)
 
 
-def _looked_up(machine: Machine, table: Any, index: Any, size: int) -> Any:
+def _looked_up(machine: Machine, table: TorchTensor, index: TorchTensor, size: int) -> DeviceValue:
     index = index.to(machine.torch.int64)
     if index.numel() and not bool(((index >= -size) & (index < size)).all()):  # a GPU would stop for good
         raise IndexError(f"index is out of bounds for axis 0 with size {size}")
@@ -466,7 +471,7 @@ def _setitem(call: Call) -> Kernel:
     places = np.asarray(numbers[known])
     made, axes = call.sample.dtype, places.ndim
 
-    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> DeviceValue:
         flat = values[target.slot].reshape(n, -1).clone()
         given = aligned(machine, values, value, axes)
         given = given if isinstance(given, machine.torch.Tensor) else machine.put(np.asarray(given))
@@ -492,7 +497,7 @@ def _pad(call: Call, source: Value, settings: Any) -> Kernel:
     filled = np.pad(np.zeros(source.sample.shape, call.sample.dtype), *args, **named)
     slot = source.slot
 
-    def kernel(machine: Machine, values: Tensors, n: int) -> Any:
+    def kernel(machine: Machine, values: Tensors, n: int) -> DeviceValue:
         flat = values[slot].reshape(n, -1)
         made = flat[:, machine.put(np.maximum(moved.ravel() - 1, 0))].reshape(n, *moved.shape)
         return machine.torch.where(machine.put(moved > 0), made, machine.put(filled))

@@ -7,14 +7,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns.kind import Indices, Kind, Notes, kind_named, kind_of, register_kind
+from headrace.core.types import Array, DType, TorchTensor
 from headrace.device.machine import Machine, Usage
+from headrace.device.pixels import DeviceValue
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from headrace.device.pixels import DeviceValue
 
 
 class DeviceColumn:
@@ -22,8 +25,8 @@ class DeviceColumn:
 
     __slots__ = ("__weakref__", "machine", "tensor", "usage")
 
-    def __init__(self, tensor: Any, machine: Machine, usage: Usage | None = None) -> None:
-        self.tensor: Any = tensor
+    def __init__(self, tensor: TorchTensor, machine: Machine, usage: Usage | None = None) -> None:
+        self.tensor: TorchTensor = tensor
         self.machine: Machine = machine
         self.usage: Usage | None = usage
         if usage is not None:
@@ -37,11 +40,11 @@ class DeviceColumn:
     def __getitem__(self, rows: slice) -> DeviceColumn:
         return self.like(self.tensor[rows])
 
-    def like(self, tensor: Any) -> DeviceColumn:
+    def like(self, tensor: object) -> DeviceColumn:
         """Return a column of another tensor on the same device."""
         return DeviceColumn(tensor, self.machine)
 
-    def fetch(self) -> NDArray[Any]:
+    def fetch(self) -> Array:
         """Return the rows as an array."""
         return self.machine.fetch(self.tensor)
 
@@ -76,7 +79,7 @@ class DeviceKind(Kind):
     def spec(self, column: DeviceColumn) -> TensorSpec:
         return TensorSpec(tuple(column.tensor.shape[1:]), numpy_dtype_of(column.tensor))
 
-    def lock(self, column: DeviceColumn) -> NDArray[Any]:
+    def lock(self, column: DeviceColumn) -> Array:
         rows = column.fetch()
         rows.flags.writeable = False
         return rows
@@ -89,13 +92,13 @@ class DeviceKind(Kind):
         rows = column.fetch()
         return kind_of(rows).to_arrow(rows)
 
-    def from_arrow(self, array: pa.Array, notes: Notes) -> Any:
+    def from_arrow(self, array: pa.Array, notes: Notes) -> DeviceValue:
         return kind_named("dense").from_arrow(array, notes)
 
 
 register_kind(DeviceKind(), DeviceColumn)
 
 
-def numpy_dtype_of(tensor: Any) -> np.dtype[Any]:
+def numpy_dtype_of(tensor: TorchTensor) -> DType:
     """Return the NumPy dtype of a tensor."""
     return np.dtype(str(tensor.dtype).removeprefix("torch."))

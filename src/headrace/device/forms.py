@@ -5,9 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-Run = TypeVar("Run", bound=Callable[..., Any])
+from headrace.device.pixels import DeviceValue
+
+if TYPE_CHECKING:
+    from headrace.device.pixels import DeviceValue
+
+Run = TypeVar("Run", bound=Callable[..., DeviceValue])
 
 
 class UnsupportedError(Exception):
@@ -23,7 +28,7 @@ class Form:
     known when the function is traced, and returns why they are not supported.
     """
 
-    run: Callable[..., Any]
+    run: Callable[..., DeviceValue]
     signature: inspect.Signature
     on_cpu: frozenset[str]
     check: Callable[..., str | None] | None
@@ -49,7 +54,7 @@ def device_form(
     return register
 
 
-def parameters(*needed: str, **defaults: Any) -> inspect.Signature:
+def parameters(*needed: str, **defaults: object) -> inspect.Signature:
     """Return a signature with these parameters."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     found = [inspect.Parameter(name, kind) for name in needed]

@@ -8,13 +8,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.core.frameworks import framework
+from headrace.core.types import Array, Library, LibraryObject, TorchTensor
+from headrace.device.pixels import DeviceValue
 from headrace.errors import TransportError
+
+if TYPE_CHECKING:
+    from headrace.device.pixels import DeviceValue
+
+    pass
 
 TORCH = "map(device=…)"
 """What needs PyTorch, for the error if it is missing."""
@@ -44,7 +50,7 @@ class Usage:
             self._moved += moved
             self._batches += batches
 
-    def add_events(self, start: Any, end: Any) -> None:
+    def add_events(self, start: object, end: object) -> None:
         """Count the time between two events of the device once both are reached."""
         with self._lock:
             self._pending.append((start, end))
@@ -82,12 +88,12 @@ class Machine:
     """
 
     def __init__(self, name: str) -> None:
-        torch: Any = framework("torch", TORCH)
-        self.torch: Any = torch
+        torch: Library = framework("torch", TORCH)
+        self.torch: Library = torch
         self.device: Any = torch.device(name)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
-        self.stream: Any = torch.cuda.Stream(self.device) if self.on_gpu else None
+        self.stream: LibraryObject = torch.cuda.Stream(self.device) if self.on_gpu else None
 
     @property
     def on_gpu(self) -> bool:
@@ -125,7 +131,7 @@ class Machine:
         usage.add_events(start, end)
         usage.add(batches=1)
 
-    def put(self, array: NDArray[Any]) -> Any:
+    def put(self, array: Array) -> DeviceValue:
         """Return the array on the device; on the CPU in the same memory, which must then not be written to.
 
         A copy to a GPU goes through page-locked memory, which PyTorch keeps until the copy is done.
@@ -133,15 +139,15 @@ class Machine:
         tensor = self.torch.from_numpy(writable_view(np.asarray(array, order="C")))
         return tensor if self.stream is None else tensor.pin_memory().to(self.device, non_blocking=True)
 
-    def fetch(self, tensor: Any) -> NDArray[Any]:
+    def fetch(self, tensor: TorchTensor) -> Array:
         """Return a tensor as an array; on the CPU in the same memory."""
         if tensor.dtype == self.torch.bfloat16:
             tensor = tensor.to(self.torch.float32)
         with self.queue():
-            made: NDArray[Any] = tensor.numpy() if self.stream is None else tensor.to("cpu").numpy()
+            made: Array = tensor.numpy() if self.stream is None else tensor.to("cpu").numpy()
         return made
 
-    def ready(self) -> Any:
+    def ready(self) -> LibraryObject:
         """Return an event that is reached once all that is queued so far is done; None if it is done already."""
         if self.stream is None:
             return None
@@ -149,7 +155,7 @@ class Machine:
         event.record(self.stream)
         return event
 
-    def hand_over(self, tensors: list[Any], ready: Any) -> None:
+    def hand_over(self, tensors: list[DeviceValue], ready: object) -> None:
         """Let the consumer's current stream wait for `ready`, and keep the tensors' memory until it is done."""
         if ready is None:
             return
@@ -159,7 +165,7 @@ class Machine:
             tensor.record_stream(current)
 
 
-def check_device(name: Any) -> str:
+def check_device(name: object) -> str:
     """Return the name of a device as a text. Raise ValueError if PyTorch has no such device here."""
     text = str(name)
     kind, _, index = text.partition(":")
@@ -176,13 +182,13 @@ def check_device(name: Any) -> str:
     return text
 
 
-def writable_view(array: NDArray[Any]) -> NDArray[Any]:
+def writable_view(array: Array) -> Array:
     """Return an array over the same memory that claims to be writable, as PyTorch wants it; it is only read."""
     return array if array.flags.writeable or not array.size else np.asarray(_Claimed(array))
 
 
 class _Claimed:
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: Array) -> None:
         self._array = array
         interface = dict(array.__array_interface__)
         interface["data"] = (interface["data"][0], False)

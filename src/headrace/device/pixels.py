@@ -7,17 +7,22 @@ values are read where something is computed of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, Varied, as_varied, values
+from headrace.core.types import TorchTensor
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
 
 Numbers = NDArray[np.int64]
+
+DeviceValue: TypeAlias = Any
+"""What a step makes on a device: a tensor whose first axis counts rows, `Pixels`, or a list of these."""
+
 MAX_VALUES_AT_ONCE = 1 << 24
 """How many values are gathered at a time at most: their indices take eight times the memory of bytes."""
 
@@ -28,13 +33,13 @@ class Pixels:
     strides[i]` of the flat tensor.
     """
 
-    flat: Any
+    flat: TorchTensor
     shapes: Numbers
     starts: Numbers
     strides: Numbers
 
     @classmethod
-    def of(cls, value: Any) -> Pixels:
+    def of(cls, value: DeviceValue) -> Pixels:
         """Return images of a tensor (rows, height, width, channels)."""
         if isinstance(value, Pixels):
             return value
@@ -105,7 +110,7 @@ class Pixels:
             and np.array_equal(self.strides, _strides(self.shapes))
         )
 
-    def dense(self, machine: Machine) -> Any:
+    def dense(self, machine: Machine) -> DeviceValue:
         """Return images of one shape as a tensor (rows, height, width, channels)."""
         shape = [int(s) for s in self.shapes[0]]
         if self.untouched:
@@ -116,7 +121,7 @@ class Pixels:
         x = np.broadcast_to(np.arange(width), (count, width))
         return self.gather(machine, y, x)
 
-    def gather(self, machine: Machine, y: Numbers, x: Numbers) -> Any:
+    def gather(self, machine: Machine, y: Numbers, x: Numbers) -> DeviceValue:
         """Return the pixels at rows `y[i]` and columns `x[i]` of image i: (images, len(y), len(x), channels)."""
         torch = machine.torch
         count, channels = len(self), int(self.shapes[0, 2]) if len(self) else 0
@@ -133,7 +138,7 @@ class Pixels:
             parts.append(self.flat[index + machine.put(deep[part])[:, None, None, :]])
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def each(self, machine: Machine, change: Any) -> Any:
+    def each(self, machine: Machine, change: Any) -> DeviceValue:
         """Return what a function of a tensor of images and the slice of their rows makes of all; of each, if their
         shapes differ.
         """
@@ -143,7 +148,7 @@ class Pixels:
         return packed(machine, made)
 
 
-def packed(machine: Machine, images: list[Any]) -> Any:
+def packed(machine: Machine, images: list[DeviceValue]) -> DeviceValue:
     """Return tensors of some images each as one value."""
     if all(m.shape[1:] == images[0].shape[1:] for m in images):
         return machine.torch.cat(images)

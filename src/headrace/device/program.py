@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.columns import Column
+from headrace.core.types import Array
 from headrace.device import arithmetic
 from headrace.device.columns import DeviceColumn
 from headrace.device.forms import FORMS, Form, UnsupportedError
 from headrace.device.machine import Machine, Usage
-from headrace.device.pixels import Pixels
+from headrace.device.pixels import DeviceValue, Pixels
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
@@ -25,7 +26,10 @@ from headrace.trace.graph import Graph
 from headrace.trace.paths import Path
 from headrace.trace.recorder import Recorder
 from headrace.trace.tracing import record
-from headrace.trace.values import Step, Value, Values, do_steps, leaves, map_arguments
+from headrace.trace.values import Operand, Step, Value, Values, do_steps, leaves, map_arguments
+
+if TYPE_CHECKING:
+    from headrace.device.pixels import DeviceValue
 
 TEXT = "SUO"
 
@@ -34,7 +38,7 @@ class DeviceError(TypeError):
     """A function cannot run on a device; the message names the operation and the remedy."""
 
 
-DeviceStep = Callable[[Machine, Values, dict[int, Any], int], None]
+DeviceStep = Callable[[Machine, Values, dict[int, DeviceValue], int], None]
 """`step(machine, host, values, n)` adds its result to the values on the device."""
 
 
@@ -48,7 +52,7 @@ class Program:
     """For each component a slot, or a constant in a tuple."""
     inputs: int
     template: Values
-    captured: list[tuple[int, np.ndarray[Any, Any]]]
+    captured: list[tuple[int, Array]]
     guards: list[Callable[[], bool]]
     sizes: dict[int, int]
     host: list[Step]
@@ -83,7 +87,7 @@ class Program:
         for slot, array in self.captured:
             host[slot] = array
         do_steps(self.host, host, n)
-        values: dict[int, Any] = {}
+        values: dict[int, DeviceValue] = {}
         with machine.queue(), machine.timed(usage):
             for slot in self.moved:
                 values[slot], nbytes = _move(machine, host[slot])
@@ -94,7 +98,9 @@ class Program:
             made = [self._output(machine, o, host, values, n) for o in self.outputs]
             return _columns(machine, made, n, shared, usage)
 
-    def _output(self, machine: Machine, output: Any, host: Values, values: dict[int, Any], n: int) -> Any:
+    def _output(
+        self, machine: Machine, output: Operand, host: Values, values: dict[int, DeviceValue], n: int
+    ) -> DeviceValue:
         if isinstance(output, tuple):
             value = output[0]
             if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind in TEXT:
@@ -129,12 +135,12 @@ def _move(machine: Machine, column: Column) -> tuple[Any, int]:
     return made, made.flat.numel() * made.flat.element_size()
 
 
-def _memory(value: Any) -> int:
+def _memory(value: DeviceValue) -> int:
     tensor = value.flat if isinstance(value, Pixels) else value
     return int(tensor.untyped_storage().data_ptr())
 
 
-def _columns(machine: Machine, made: list[Any], n: int, shared: set[int], usage: Usage) -> list[list[Column]]:
+def _columns(machine: Machine, made: list[DeviceValue], n: int, shared: set[int], usage: Usage) -> list[list[Column]]:
     """Return the results as columns in their own memory."""
     images = [m for m in made if isinstance(m, Pixels)]
     if not all(p.even for p in images):
@@ -160,7 +166,7 @@ def _columns(machine: Machine, made: list[Any], n: int, shared: set[int], usage:
     return [columns]
 
 
-def _row(machine: Machine, item: Any, i: int) -> Any:
+def _row(machine: Machine, item: Operand, i: int) -> DeviceValue:
     if isinstance(item, _Stays):
         return _Stays(item.column[i : i + 1])
     return item.rows(i, i + 1).dense(machine) if isinstance(item, Pixels) else item[i : i + 1].clone()
@@ -330,7 +336,7 @@ class _Cut:
         run, slot = arithmetic.kernel_of(step.call), step.slot
         used = [value.slot for value in step.uses]
 
-        def kernel(machine: Machine, host: Values, values: dict[int, Any], n: int) -> None:  # noqa: ARG001
+        def kernel(machine: Machine, host: Values, values: dict[int, DeviceValue], n: int) -> None:  # noqa: ARG001
             for one in used:
                 if isinstance(values[one], Pixels):
                     values[one] = values[one].dense(machine)
@@ -357,7 +363,7 @@ class _Cut:
                 raise UnsupportedError(f"{step.name} with a {name} that holds several values of rows")
         name = step.name
 
-        def kernel(machine: Machine, host: Values, values: dict[int, Any], n: int) -> None:
+        def kernel(machine: Machine, host: Values, values: dict[int, DeviceValue], n: int) -> None:
             arguments = {k: v.of(host, values, n) if isinstance(v, _Slot) else v for k, v in plain.items()}
             try:
                 made = form.run(machine, **arguments)
@@ -385,7 +391,7 @@ class _Slot:
     batched: bool
     on_cpu: bool
 
-    def of(self, host: Values, values: dict[int, Any], n: int) -> Any:
+    def of(self, host: Values, values: dict[int, DeviceValue], n: int) -> DeviceValue:
         if not self.on_cpu:
             return values[self.slot] if self.slot in values else host[self.slot]
         found = host[self.slot]

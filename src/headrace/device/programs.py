@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from headrace.columns import Column
 from headrace.columns.block import Block
 from headrace.device import varied
 from headrace.device.machine import Machine, Usage
+from headrace.device.pixels import DeviceValue
 from headrace.device.program import DeviceError, Program, make_program
 from headrace.plan.bound import by_reference, resolved
 from headrace.plan.spec import Spec
 from headrace.trace.errors import OPAQUE, Resized
 from headrace.trace.graph import column_spec
+
+if TYPE_CHECKING:
+    from headrace.device.pixels import DeviceValue
 
 __all__ = ["Programs", "varied"]
 
@@ -29,7 +33,7 @@ _all: WeakSet[Programs] = WeakSet()
 class Programs:
     """`fn` for a device; one that `draws` has a generator as its last argument."""
 
-    def __init__(self, fn: Callable[..., Any], device: str, *, draws: bool, approximate: bool) -> None:
+    def __init__(self, fn: Callable[..., DeviceValue], device: str, *, draws: bool, approximate: bool) -> None:
         self.fn = fn
         self.device = device
         self.draws = draws
@@ -109,7 +113,7 @@ class Programs:
         raise ValueError("rows of one block have too many different lengths")
 
 
-def _restore(fn: Any, device: str, draws: bool, approximate: bool) -> Programs:
+def _restore(fn: object, device: str, draws: bool, approximate: bool) -> Programs:
     return Programs(resolved(fn), device, draws=draws, approximate=approximate)
 
 

@@ -35,7 +35,7 @@ class ProcessGroup:
         self._ranks, self._group = next((ranks, group) for ranks, group in made if rank in ranks)
         self.reads: bool = rank == self._ranks[0]
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Send a message to the others."""
         self._distributed.broadcast_object_list([pickle.dumps(message)], src=self._ranks[0], group=self._group)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
 from headrace.columns.block import Block, Failure, Item
+from headrace.core.types import Array
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -75,7 +75,7 @@ class ContextSlice(Node):
         pairs = zip(structure.keys, structure.children, strict=True)
         return [key in self.fields for key, child in pairs for _ in range(child.leaves)]
 
-    def part(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
+    def part(self, array: Array, axis: int) -> Array:
         """The part of this process along an axis; raises SpecError if the axis cannot be cut evenly."""
         length = array.shape[axis]
         if length % self.pieces:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +43,13 @@ def distribute(
     uneven: Uneven = "drop",
     *,
     shard_files: bool | Literal["auto"] = False,
-    balance: Callable[..., Any] | str | int | None = None,
+    balance: Callable[..., object] | str | int | None = None,
     cost: Cost = "linear",
     window: int = 1,
-    mesh: Any = None,
+    mesh: object = None,
     context: ContextOrder = "contiguous",
     context_axis: int | None = None,
-    context_fields: Sequence[Any] | None = None,
+    context_fields: Sequence[object] | None = None,
     broadcast: bool = False,
     name: str | None = None,
 ) -> Dataset:
@@ -154,7 +154,7 @@ def distribute(
     return self._then(Distribute, *share, size, uneven, reason, name=name)
 
 
-def _mesh_share(mesh: Any, rank: int | None, world_size: int | None) -> MeshShare:
+def _mesh_share(mesh: object, rank: int | None, world_size: int | None) -> MeshShare:
     if rank is not None or world_size is not None:
         raise ValueError("give a mesh, or rank and world_size, not both")
     return share_of_mesh(mesh)

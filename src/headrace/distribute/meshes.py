@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from headrace.columns import Indices
 from headrace.ops.shared.arguments import integer, positive
+
+if TYPE_CHECKING:
+    pass
 
 DATA_NAMES = frozenset(
     {"dp", "data", "batch", "replica", "replicate", "shard", "fsdp", "dp_replicate", "dp_shard", "hsdp", "dcn"}
@@ -31,7 +34,7 @@ class MeshShare(NamedTuple):
     groups: tuple[tuple[int, ...], ...] | None
 
 
-def share_of_mesh(mesh: Any) -> MeshShare:
+def share_of_mesh(mesh: object) -> MeshShare:
     """The share of this process in a torch DeviceMesh, a JAX Mesh or NamedSharding, or (rank, world_size, sizes)."""
     if isinstance(mesh, tuple):
         return _of_tuple(mesh)
@@ -46,7 +49,7 @@ def share_of_mesh(mesh: Any) -> MeshShare:
     )
 
 
-def _of_tuple(mesh: tuple[Any, ...]) -> MeshShare:
+def _of_tuple(mesh: tuple[object, ...]) -> MeshShare:
     if len(mesh) != 3 or not isinstance(mesh[2], Mapping):
         raise TypeError(f"mesh as a tuple is (rank, world_size, {{'dp': …, 'tp': …}}), not {mesh!r}")
     rank, world_size = integer("rank", mesh[0]), positive("world_size", mesh[1])

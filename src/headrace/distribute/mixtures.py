@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from headrace.core.types import JsonValue
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.shares import ShareMark
 from headrace.errors import StateError
@@ -84,7 +85,7 @@ def with_histories(plan: Node, change: Callable[[int, Mix], MixHistory | None]) 
     return rebuild(plan, changed)
 
 
-def adopted(state: Any, plan: Node) -> tuple[Any, Node, list[int]]:
+def adopted(state: object, plan: Node) -> tuple[Any, Node, list[int]]:
     """The state as one of this plan, the plan with the state's weights so far, and which mixtures are to be changed.
 
     A state that belongs to the plan as it stands, or to another one altogether, is returned as it is.
@@ -116,7 +117,7 @@ def adopted(state: Any, plan: Node) -> tuple[Any, Node, list[int]]:
     return moved, with_histories(plan, lambda *_: history), [0]
 
 
-def _part(entry: Any, name: str) -> Any:
+def _part(entry: Any, name: str) -> JsonValue:
     try:
         return entry[name]
     except (KeyError, TypeError):
@@ -124,7 +125,7 @@ def _part(entry: Any, name: str) -> Any:
 
 
 def _moved(
-    state: State, entry: Any, plan: Node, here: MixPlace, parked: dict[str, str]
+    state: State, entry: object, plan: Node, here: MixPlace, parked: dict[str, str]
 ) -> tuple[State, dict[str, str]]:
     """The state with the numbers of this plan, in which sources are known by their names; and where others stood."""
     line, names, counts, seeds = (_part(entry, name) for name in ("line", "names", "lines", "seeds"))
@@ -177,7 +178,7 @@ def _moved(
     return states.sealed(moved), parked
 
 
-def _given(position: Any, names: list[str]) -> dict[str | None, int]:
+def _given(position: object, names: list[str]) -> dict[str | None, int]:
     """How many rows of each source were given since the marks of the sources."""
     own = position[2] if isinstance(position, list) and len(position) > 2 else None
     return dict(zip([*names, None], own[1], strict=True)) if own and own[1] else {}
@@ -194,7 +195,7 @@ def _parked(state: State, name: str, then: tuple[int, int, int, int], given: int
     return {name: json.dumps(entry)}
 
 
-def _renamed(position: Any, then: list[str], now: tuple[str, ...], given: dict[str | None, int]) -> Any:
+def _renamed(position: Any, then: list[str], now: tuple[str, ...], given: dict[str | None, int]) -> JsonValue:
     """The position of a mixture with its branches in the order of now."""
     own = position[2] if isinstance(position, list) and len(position) > 2 else None
     if own is None:

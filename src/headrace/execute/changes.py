@@ -90,7 +90,7 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
         )
 
 
-def _is_own_function(fn: Any) -> bool:
+def _is_own_function(fn: object) -> bool:
     """Return whether this is a function of this package that holds nothing of the user's.
 
     Its code, and what the code refers to, differs between versions that give equal rows.
@@ -119,13 +119,13 @@ def _line(number: int, node: Node, what: str) -> str:
     return f"another {names} in operation {number + 1}, {node.operation}: {what} has changed"
 
 
-def _innermost(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _innermost(fn: Callable[..., object]) -> Callable[..., Any]:
     while isinstance(fn, partial):
         fn = fn.func
     return fn
 
 
-def place(fn: Callable[..., Any]) -> str | None:
+def place(fn: Callable[..., object]) -> str | None:
     """Return the file and line of a function, method or object's `__call__`; None if it has none."""
     fn = _innermost(fn)
     call = vars(type(fn)).get("__call__") if not hasattr(fn, "__code__") else None

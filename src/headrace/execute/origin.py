@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.columns.block import Block, Failure
+from headrace.core.types import Nested
 from headrace.errors import ElementError, HeadraceError
 from headrace.execute.stages.channel import Cancelled
 from headrace.plan.capabilities import CallsOnRow, provides
@@ -86,7 +87,7 @@ class Origin:
             timer.cancel()
             run.close()
 
-    def replay(self, call: Callable[[Block], Any]) -> Any:
+    def replay(self, call: Callable[[Block], object]) -> Nested:
         """Make the row once more, on this thread, and call a function on it."""
         from headrace.execute.run import Pass
 

@@ -146,7 +146,7 @@ def packed(state: dict[str, Any]) -> dict[str, Any]:
     return {"headrace": _ENCODER.encode(state)}
 
 
-def opened(state: Any) -> Any:
+def opened(state: object) -> Any:
     """Return the state that `packed` packed; any other state unchanged."""
     if isinstance(state, dict) and isinstance(text := state.get("headrace"), str):
         try:
@@ -194,7 +194,7 @@ def check(state: Any, plan: Node) -> None:
         raise StateError("the state belongs to another pipeline: other operations draw their own seeds")
 
 
-def check_form(state: Any) -> None:
+def check_form(state: object) -> None:
     """Raise if a state is damaged, or of another version."""
     if not isinstance(state, dict) or "headrace" not in state:
         raise StateError(f"not a state of a headrace iterator: {str(state)[:80]!r}")

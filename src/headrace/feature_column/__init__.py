@@ -4,8 +4,9 @@ Columns are plain values; `layer.py` applies them to rows, batches and blocks. I
 source, sink or trainer; framework modules (`torch.py`, `keras.py`, …) import theirs inside.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Attribute
 from headrace.feature_column.categorical import (
     categorical_column_with_hash_bucket,
     categorical_column_with_identity,
@@ -40,7 +41,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.feature_column", name)

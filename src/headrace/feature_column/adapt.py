@@ -68,5 +68,5 @@ def _completed(column: Any, learners: Mapping[FeatureColumn, Learner]) -> Any:
     return made if learner is None else made.complete(learner)
 
 
-def _parts(value: Any) -> tuple[Any, ...]:
+def _parts(value: object) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Stacked, column_of, values
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component, Nested
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.raw import Inputs, is_single, plain_column
@@ -26,7 +28,7 @@ class Computation(ABC):
     name: str
 
     @abstractmethod
-    def spec(self, shapes: Mapping[str, Any]) -> Any:
+    def spec(self, shapes: Mapping[str, object]) -> Any:
         """TensorSpecs in the structure of the result."""
 
     @abstractmethod
@@ -45,7 +47,7 @@ class Apply:
     def __name__(self) -> str:
         return self.computation.name
 
-    def __call__(self, features: Any) -> Any:
+    def __call__(self, features: object) -> Any:
         """Compute the result for one row, or for many."""
         layer = self.computation.layer
         return compute(chosen(features, layer.keys, layer.columns), self.computation)
@@ -74,7 +76,7 @@ def _spec(features: dict[str, TensorSpec], computation: Computation) -> Any:
     return structure.pack([TensorSpec((rows, *(spec.shape or ())), spec.dtype) for spec in specs])
 
 
-def _row_shape(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+def _row_shape(shape: tuple[object, ...]) -> tuple[Any, ...]:
     return () if shape[1:] == (1,) else shape[1:]
 
 
@@ -93,7 +95,7 @@ def _block(features: dict[str, TensorSpec], computation: Computation) -> Callabl
     )
 
 
-def _batches(keys: list[str], columns: tuple[Any, ...], computation: Computation) -> Any:
+def _batches(keys: list[str], columns: tuple[object, ...], computation: Computation) -> Column:
     """Compute for elements that are batches of many rows."""
     made = []
     for batch in zip(*map(values, columns), strict=True):
@@ -103,12 +105,12 @@ def _batches(keys: list[str], columns: tuple[Any, ...], computation: Computation
 
 
 @traced_operation(spec=_spec, block=_block)
-def compute(features: dict[str, Any], computation: Computation) -> Any:
+def compute(features: dict[str, Any], computation: Computation) -> Nested:
     """Return the computation's result for one row, or for many."""
     return _run(features, computation)
 
 
-def _run(features: dict[str, Any], computation: Computation) -> Any:
+def _run(features: dict[str, Any], computation: Computation) -> Nested:
     inputs, single = inputs_of(features, computation.layer)
     made = computation.run(inputs)
     if not single:
@@ -117,7 +119,7 @@ def _run(features: dict[str, Any], computation: Computation) -> Any:
     return structure.pack([leaf[0] for leaf in leaves])
 
 
-def inputs_of(features: dict[str, Any], layer: Any) -> tuple[Inputs, bool]:
+def inputs_of(features: dict[str, Any], layer: object) -> tuple[Inputs, bool]:
     """Return the features of one row, or of many, and whether it is one."""
     shapes: dict[str, tuple[Any, ...]] = {}
     for key, value in features.items():
@@ -133,7 +135,7 @@ def inputs_of(features: dict[str, Any], layer: Any) -> tuple[Inputs, bool]:
     return Inputs(one, 1, rows_have_axes=True), True
 
 
-def block_inputs(columns: dict[str, Any], rows: int, layer: Any) -> Iterator[Inputs]:
+def block_inputs(columns: dict[str, Any], rows: int, layer: object) -> Iterator[Inputs]:
     """Yield the features of a block: all of its rows, or its batches one after another."""
     shapes: dict[str, tuple[Any, ...]] = {}
     for key, column in columns.items():
@@ -150,7 +152,7 @@ def block_inputs(columns: dict[str, Any], rows: int, layer: Any) -> Iterator[Inp
         yield inputs_of(dict(zip(columns, row, strict=True)), layer)[0]
 
 
-def _one_row(value: Any, shape: tuple[Any, ...]) -> Any:
+def _one_row(value: Any, shape: tuple[object, ...]) -> Component:
     """Return a column of one row."""
     if shape == ():
         return [value.item() if isinstance(value, np.ndarray) else value]
@@ -160,7 +162,7 @@ def _one_row(value: Any, shape: tuple[Any, ...]) -> Any:
     return array[None]
 
 
-def is_batch(layer: Any, shapes: Mapping[str, tuple[Any, ...]]) -> bool:
+def is_batch(layer: Any, shapes: Mapping[str, tuple[object, ...]]) -> bool:
     """Return whether features of these shapes are of many rows."""
     if layer.batched is not None:
         return bool(layer.batched)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.feature_column.ids import RowIds
 from headrace.feature_column.learners import Learner
@@ -109,7 +109,7 @@ class DenseColumn(FeatureColumn):
         """Write its output to the matrix, which is zero there, from this column on."""
 
 
-def key_of(key: Any) -> str:
+def key_of(key: object) -> str:
     """Return the name of a raw feature."""
     if not isinstance(key, str) or not key:
         raise ValueError(f"key must be the name of a feature, not {key!r}")
@@ -125,7 +125,7 @@ def check_integer(column: str, parameter: str, value: Any, least: int) -> int:
     return int(value.__index__())
 
 
-def text_or_integers(column: str, dtype: Any) -> str:
+def text_or_integers(column: str, dtype: DTypeLike) -> str:
     """Return the dtype of a categorical feature: "string" or "int64"."""
     dtype = getattr(dtype, "as_numpy_dtype", dtype)  # TensorFlow's own dtypes do as well
     kind = "S" if isinstance(dtype, str) and dtype == "string" else np.dtype(dtype).kind
@@ -188,7 +188,7 @@ def incomplete(column: str, what: str) -> ValueError:
     return ValueError(f"column {column!r}: {what} to be found in data: use what layer.adapt(dataset) returns")
 
 
-def categorical(parent: str, column: Any) -> CategoricalColumn:
+def categorical(parent: str, column: object) -> CategoricalColumn:
     """Return a column that makes ids, as the input of another."""
     if not isinstance(column, CategoricalColumn):
         raise ValueError(f"{parent} takes a categorical column, not {column!r}")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from headrace.core.types import LibraryObject
 from headrace.feature_column.jax import feature_functions
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ class FlaxFeatures(nnx.Module):  # type: ignore[misc]
         """Return how many columns the matrix has."""
         return self.layout.width
 
-    def __call__(self, inputs: Mapping[str, Any]) -> Any:
+    def __call__(self, inputs: Mapping[str, object]) -> LibraryObject:
         """Return the matrix, of what `layer.inputs` gave."""
         return self.apply({name: table[...] for name, table in self.tables.items()}, inputs)
 
-    def load_tables(self, tables: Mapping[str, Any]) -> FlaxFeatures:
+    def load_tables(self, tables: Mapping[str, object]) -> FlaxFeatures:
         """Take arrays, such as a TensorFlow checkpoint's, by the names that `DenseFeatures.load_tables` knows."""
         for name, table in self.layout.check_arrays(tables).items():
             self.tables[name][...] = jnp.asarray(table)

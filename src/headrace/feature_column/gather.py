@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,15 @@ from headrace.feature_column.learners import Arrays, Learner
 from headrace.plan.capabilities import require_end
 from headrace.storage.files import whole_file
 
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
 FORMAT = "headrace.adapt"
 VERSION = 2
 
 
 def gather(
-    ds: Any,
+    ds: Dataset,
     learners: Sequence[Learner],
     take: Callable[[Block], None],
     *,
@@ -74,7 +77,7 @@ def gather(
         path.unlink(missing_ok=True)
 
 
-def save_gathered(path: Path, purpose: str, place: Any, learners: Sequence[Learner]) -> None:
+def save_gathered(path: Path, purpose: str, place: object, learners: Sequence[Learner]) -> None:
     """Keep what learners know of a dataset up to a place."""
     header = {"format": FORMAT, "version": VERSION, "purpose": purpose, "place": place}
     arrays: Arrays = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.raw import Ints, Raw
 
 
@@ -45,16 +46,16 @@ class RowIds:
         """The ids, -1 for what is missing."""
         return self.values if self.missing is None else np.where(self.missing, -1, self.values)
 
-    def column(self) -> Any:
+    def column(self) -> Column:
         """Return the ids for users: dense with -1 for missing ones, or Ragged."""
         return self._laid(self.known)
 
-    def weight_column(self) -> Any:
+    def weight_column(self) -> Column:
         """Return the weights, laid out as the ids are."""
         assert self.weights is not None
         return self._laid(self.weights)
 
-    def _laid(self, values: NDArray[Any]) -> Any:
+    def _laid(self, values: Array) -> Column:
         if self.splits is not None:
             return Ragged._of(values, self.splits)
         return values.reshape(self.rows, *self.shape)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import LibraryObject
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
 
@@ -32,7 +33,7 @@ def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureF
     def init() -> dict[str, Any]:
         return {name: jnp.asarray(table) for name, table in layout.initial_tables(layer, seed).items()}
 
-    def apply(parameters: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
+    def apply(parameters: Mapping[str, object], inputs: Mapping[str, Any]) -> LibraryObject:
         parts = []
         for column, place in layout.parts:
             if isinstance(place, slice):
@@ -46,7 +47,7 @@ def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureF
     return FeatureFunctions(init, apply, layout)
 
 
-def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
+def _embed(column: EmbeddingColumn, table: Any, ids: object, weights: object) -> LibraryObject:
     """Return the rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         norms = jnp.sqrt(jnp.sum(table * table, axis=1, keepdims=True))
@@ -66,7 +67,7 @@ def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
     return total / by[:, None]
 
 
-def _flat(values: Any) -> tuple[Any, Any, int]:
+def _flat(values: object) -> tuple[Any, Any, int]:
     """Return the values one after another, the row of each, and the number of rows."""
     if isinstance(values, Ragged):
         rows = np.repeat(np.arange(len(values)), values.row_lengths())

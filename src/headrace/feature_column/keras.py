@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
+from headrace.core.types import LibraryObject
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
     """The matrix of a layer's columns: see `DenseFeatures.keras`. Ids are dense, or padded with -1."""
 
-    def __init__(self, columns: DenseFeatures | str, seed: int | None = None, **named: Any) -> None:
+    def __init__(self, columns: DenseFeatures | str, seed: int | None = None, **named: object) -> None:
         from headrace.feature_column.layer import DenseFeatures
 
         super().__init__(**named)
@@ -33,12 +34,12 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
             )
             self.tables[name].assign(table)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: object) -> None:
         """Do nothing: all weights exist."""
         del input_shape
         self.built = True
 
-    def call(self, inputs: Mapping[str, Any]) -> Any:
+    def call(self, inputs: Mapping[str, Any]) -> LibraryObject:
         """Return the matrix, of what `layer.inputs` gave."""
         parts = []
         for column, place in self.layout.parts:
@@ -53,7 +54,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         """Return one line a row."""
         return (input_shape["dense"][0], self.layout.width)
 
-    def load_tables(self, tables: Mapping[str, Any]) -> FeatureLayer:
+    def load_tables(self, tables: Mapping[str, object]) -> FeatureLayer:
         """Take arrays, such as a TensorFlow checkpoint's, by the names that `DenseFeatures.load_tables` knows."""
         for name, table in self.layout.check_arrays(tables).items():
             self.tables[name].assign(table)
@@ -68,12 +69,12 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         return {**super().get_config(), "columns": self.columns.to_json(), "seed": self.seed}
 
 
-def feature_layer(layer: DenseFeatures, seed: int | None = None, **named: Any) -> FeatureLayer:
+def feature_layer(layer: DenseFeatures, seed: int | None = None, **named: object) -> FeatureLayer:
     """Return the Keras layer of these columns."""
     return FeatureLayer(layer, seed, **named)
 
 
-def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
+def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: object) -> LibraryObject:
     """Return the rows of the table that the ids of each row name, put together."""
     table = ops.convert_to_tensor(table)
     if column.max_norm is not None:

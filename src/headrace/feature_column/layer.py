@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.core.frameworks import framework
+from headrace.core.types import StrPath, TensorLike
 from headrace.feature_column.apply import Apply, Computation, number_shapes
 from headrace.feature_column.column import (
     CategoricalColumn,
@@ -25,6 +26,13 @@ from headrace.feature_column.program import program_of
 from headrace.feature_column.raw import Inputs
 from headrace.feature_column.trainable import InputLayout
 from headrace.plan.spec import TensorSpec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+    from headrace.feature_column.flax import FlaxFeatures
+    from headrace.feature_column.jax import FeatureFunctions
+    from headrace.feature_column.keras import FeatureLayer
+    from headrace.feature_column.torch import FeatureModule
 
 OutputColumn = DenseColumn | EmbeddingColumn
 
@@ -110,7 +118,7 @@ class DenseFeatures:
         """The columns that nothing is learnt of."""
         return tuple(column for column in self.columns if isinstance(column, DenseColumn))
 
-    def __call__(self, features: Any) -> Any:
+    def __call__(self, features: object) -> Any:
         """Return the matrix, of one row a line; embedding columns need their tables (`load_tables`)."""
         return Apply(_Matrix(self))(features)
 
@@ -139,7 +147,7 @@ class DenseFeatures:
         """
         return Apply(_TrainingInputs(self, _Ids(self, categoricals(self.embeddings))))
 
-    def load_tables(self, tables: Mapping[str, Any]) -> DenseFeatures:
+    def load_tables(self, tables: Mapping[str, object]) -> DenseFeatures:
         """Load these arrays as tables: by the table's name, or a checkpoint's name that contains it.
 
         >>> fc = hr.feature_column
@@ -154,7 +162,12 @@ class DenseFeatures:
         return replace(self, tables={**self.tables, **made})
 
     def adapt(
-        self, data: Any, *, state: Any = None, save_every: float = 30.0, progress: bool | None = None
+        self,
+        data: Dataset | TensorLike,
+        *,
+        state: StrPath | None = None,
+        save_every: float = 30.0,
+        progress: bool | None = None,
     ) -> DenseFeatures:
         """Return the layer with normalizers, quantiles and vocabularies computed from data, in one pass.
 
@@ -215,28 +228,28 @@ class DenseFeatures:
             print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
         print(f"{first} columns in all")
 
-    def torch(self, seed: int | None = None) -> Any:
+    def torch(self, seed: int | None = None) -> FeatureModule:
         """A torch module of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
         framework("torch", "DenseFeatures.torch")
         from headrace.feature_column.torch import FeatureModule
 
         return FeatureModule(self, seed)
 
-    def keras(self, seed: int | None = None, **named: Any) -> Any:
+    def keras(self, seed: int | None = None, **named: object) -> FeatureLayer:
         """A Keras layer of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
         framework("keras", "DenseFeatures.keras")
         from headrace.feature_column.keras import feature_layer
 
         return feature_layer(self, seed, **named)
 
-    def jax(self, seed: int | None = None) -> Any:
+    def jax(self, seed: int | None = None) -> FeatureFunctions:
         """A pair of functions `init()` and `apply(parameters, inputs)`; inputs are what `layer.inputs` gives."""
         framework("jax", "DenseFeatures.jax")
         from headrace.feature_column.jax import feature_functions
 
         return feature_functions(self, seed)
 
-    def flax(self, seed: int | None = None) -> Any:
+    def flax(self, seed: int | None = None) -> FlaxFeatures:
         """Return a Flax module (nnx) of the same columns with trainable tables; it takes the output of `layer.inputs`.
 
         Within `nnx.jit`, ids must be dense or padded with -1.
@@ -273,7 +286,7 @@ class _Matrix(Computation):
 
     name = "dense_features"
 
-    def spec(self, shapes: Mapping[str, Any]) -> TensorSpec:  # noqa: ARG002
+    def spec(self, shapes: Mapping[str, object]) -> TensorSpec:  # noqa: ARG002
         self._tables()
         return TensorSpec((self.layer.width,), np.float32)
 
@@ -308,7 +321,7 @@ class _Ids(Computation):
 
     name = "feature_ids"
 
-    def spec(self, shapes: Mapping[str, Any]) -> dict[str, TensorSpec]:
+    def spec(self, shapes: Mapping[str, object]) -> dict[str, TensorSpec]:
         made = {}
         for name, column in self.categoricals.items():
             shape = column.ids_shape(dict(shapes))
@@ -342,7 +355,7 @@ class _TrainingInputs(Computation):
 
     name = "feature_inputs"
 
-    def spec(self, shapes: Mapping[str, Any]) -> dict[str, Any]:
+    def spec(self, shapes: Mapping[str, object]) -> dict[str, Any]:
         width = sum(column.width for column in self.layer.fixed)
         return {"dense": TensorSpec((width,), np.float32), "ids": self.ids.spec(shapes)}
 

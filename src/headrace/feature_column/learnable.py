@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array
+
 
 @dataclass(frozen=True)
 class QuantileBoundaries:
@@ -67,19 +69,19 @@ class MeanAndVariance:
     mean: tuple[float, ...]
     variance: tuple[float, ...]
 
-    def __call__(self, values: NDArray[Any]) -> NDArray[np.float32]:
+    def __call__(self, values: Array) -> NDArray[np.float32]:
         """Return one line a row."""
         mean, variance = np.array(self.mean, np.float32), np.array(self.variance, np.float32)
         made: NDArray[np.float32] = normalized(np.asarray(values, np.float32), mean, variance)
         return made
 
 
-def normalized(values: NDArray[Any], mean: NDArray[Any], variance: NDArray[Any]) -> Any:
+def normalized(values: Array, mean: Array, variance: Array) -> Any:
     """Normalize like Keras, whose deviation is never quite 0."""
     return (values - mean) / deviation(variance)
 
 
-def deviation(variance: NDArray[Any]) -> Any:
+def deviation(variance: Array) -> Any:
     """Return what numbers are divided by."""
     return np.maximum(np.sqrt(variance), np.float32(1e-7))
 

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns.arrow_text import binary, parts
+from headrace.core.types import Array
 from headrace.feature_column.raw import Raw
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Floats = NDArray[np.float64]
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, Array]
 
 ROWS_PER_RUN = 1 << 12
 """Means are computed over runs of this many rows, independent of block boundaries."""
@@ -101,7 +102,7 @@ class Frequencies(Learner):
         content, cuts, counts = self._texts.arrays()
         return pa.table({"value": binary(content, cuts), "count": pa.array(counts)})
 
-    def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[Any, ...] = ()) -> list[Any]:
+    def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[object, ...] = ()) -> list[Any]:
         """Return those that occur `least` times or more, the most frequent first; of equals the greater, as
         in Keras.
         """
@@ -180,7 +181,7 @@ class InRuns(Learner):
         self._waiting: list[Floats] = []
         self._rows = 0
 
-    def take(self, values: NDArray[Any]) -> None:
+    def take(self, values: Array) -> None:
         """Numbers, of one row a line."""
         self._waiting.append(np.array(values, np.float64))
         self._rows += len(values)

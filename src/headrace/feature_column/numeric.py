@@ -97,9 +97,9 @@ class NumericColumn(KeyedColumn, DenseColumn):
 def numeric_column(
     key: str,
     shape: Sequence[int] | int = (1,),
-    default_value: Any = None,
+    default_value: object = None,
     dtype: DTypeLike = np.float32,
-    normalizer_fn: Callable[[Any], Any] | None = None,
+    normalizer_fn: Callable[[Any], object] | None = None,
     *,
     normalizer: Literal["adapt"] | None = None,
 ) -> NumericColumn:

@@ -91,7 +91,7 @@ def _numbers_of(inputs: Inputs, column: BucketizedColumn) -> NDArray[np.float32]
 _programs: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
 
 
-def program_of(owner: Any, columns: Mapping[str, CategoricalColumn]) -> Program:
+def program_of(owner: object, columns: Mapping[str, CategoricalColumn]) -> Program:
     """Return the program of a computation's columns; it lives as long as its owner, and is no part of it."""
     found = _programs.get(owner)
     if found is None:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import RaggedText, Stacked
 from headrace.columns.arrow_text import parts
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component
 from headrace.errors import what_there_is
 
 Ints = NDArray[np.int64]
@@ -34,14 +36,14 @@ class Raw:
         self,
         rows: int,
         *,
-        numbers: NDArray[Any] | None = None,
+        numbers: Array | None = None,
         text: tuple[NDArray[np.uint8], Ints] | None = None,
         shape: tuple[int, ...] = (),
         splits: Ints | None = None,
         dense: bool = True,
     ) -> None:
         self.rows: int = rows
-        self.numbers: NDArray[Any] | None = numbers
+        self.numbers: Array | None = numbers
         self.text: tuple[NDArray[np.uint8], Ints] | None = text
         self.shape: tuple[int, ...] = shape
         self.splits: Ints | None = splits
@@ -121,14 +123,14 @@ def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
     return _flat(column, len(column))
 
 
-def is_single(value: Any) -> bool:
+def is_single(value: object) -> bool:
     """Return whether this is one value, without any axis."""
     if isinstance(value, bytes | str | np.generic) or value is None:
         return True
     return not hasattr(value, "__len__") or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
-def plain_column(column: Any) -> Any:
+def plain_column(column: object) -> Column:
     """Return an array, a Ragged or an Arrow array of text."""
     if isinstance(column, Stacked | RaggedText):
         return column.boxed()
@@ -147,7 +149,7 @@ def plain_column(column: Any) -> Any:
     return _arrow(column)
 
 
-def _read_list(rows: list[Any]) -> Any:
+def _read_list(rows: list[Any]) -> Component:
     """Return a list: of values, or of rows which hold several."""
     nested = [isinstance(row, list | tuple | np.ndarray) and np.ndim(np.asarray(row, object)) > 0 for row in rows]
     if not any(nested):
@@ -162,13 +164,13 @@ def _read_list(rows: list[Any]) -> Any:
     return Ragged(values, np.cumsum([0, *map(len, arrays)]))
 
 
-def _objects(rows: list[Any]) -> NDArray[Any]:
+def _objects(rows: list[Any]) -> Array:
     made = np.empty(len(rows), object)
     made[:] = rows
     return made
 
 
-def _arrow(column: Any) -> Any:
+def _arrow(column: Any) -> Column:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -197,7 +199,7 @@ def _flat(values: Any, rows: int, **layout: Any) -> Raw:
     return Raw(rows, text=_text(values) if isinstance(values, np.ndarray) else parts(values), **layout)
 
 
-def _text(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Ints]:
+def _text(values: Array) -> tuple[NDArray[np.uint8], Ints]:
     """Text of any kind in Arrow's layout; None and NaN are empty."""
     if values.dtype.kind not in "OSU":
         raise TypeError(f"values of {values.dtype} are neither text nor numbers")
@@ -216,7 +218,7 @@ def _text(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Ints]:
 class Inputs:
     """The raw features of some rows, and what columns have made of them: each is computed once."""
 
-    def __init__(self, features: Mapping[str, Any], rows: int, *, rows_have_axes: bool) -> None:
+    def __init__(self, features: Mapping[str, object], rows: int, *, rows_have_axes: bool) -> None:
         self.features: Mapping[str, Any] = features
         self.rows: int = rows
         self._axes = rows_have_axes

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from headrace.core.types import Component
 from headrace.feature_column.categorical import (
     HashedCategoricalColumn,
     IdentityCategoricalColumn,
@@ -71,7 +72,7 @@ def _write(column: Any) -> dict[str, Any]:
     return made
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Component:
     if isinstance(value, MeanAndVariance):
         return {"type": "normalizer", "mean": list(value.mean), "variance": list(value.variance)}
     if isinstance(value, FeatureColumn):
@@ -86,7 +87,7 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _read(given: Any) -> Any:
+def _read(given: object) -> Any:
     if isinstance(given, dict) and "base64" in given:
         return base64.b64decode(given["base64"])
     if isinstance(given, list):

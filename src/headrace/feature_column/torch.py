@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import DeviceLike
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
 
@@ -44,7 +45,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
                 parts.append(_embed(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
         return torch.cat(parts, dim=1)
 
-    def load_tables(self, tables: Mapping[str, Any]) -> FeatureModule:
+    def load_tables(self, tables: Mapping[str, object]) -> FeatureModule:
         """Take arrays, such as a TensorFlow checkpoint's, by the names that `DenseFeatures.load_tables` knows."""
         with torch.no_grad():
             for name, table in self.layout.check_arrays(tables).items():
@@ -60,7 +61,7 @@ def _key(name: str) -> str:
     return name.replace(".", "/")  # torch has no dots in names of parameters
 
 
-def _embed(column: EmbeddingColumn, table: torch.Tensor, ids: Any, weights: Any) -> torch.Tensor:
+def _embed(column: EmbeddingColumn, table: torch.Tensor, ids: object, weights: object) -> torch.Tensor:
     """Return the rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         table = table * (column.max_norm / table.norm(dim=1, keepdim=True).clamp(min=column.max_norm))
@@ -82,7 +83,7 @@ def _embed(column: EmbeddingColumn, table: torch.Tensor, ids: Any, weights: Any)
     return total / torch.where(by > 0, by, 1)[:, None]
 
 
-def _flat(values: Any, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _flat(values: object, device: DeviceLike) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the concatenated values, and where each row begins and the last one ends."""
     if isinstance(values, Ragged):
         return torch.from_numpy(np.array(values.values)).to(device), torch.from_numpy(np.array(values.offsets)).to(

@@ -53,7 +53,7 @@ class InputLayout:
                 made[column.table] = column.initial_table(own) if known is None else np.array(known)
         return made
 
-    def check_arrays(self, tables: Mapping[str, Any]) -> dict[str, Matrix]:
+    def check_arrays(self, tables: Mapping[str, object]) -> dict[str, Matrix]:
         """Return arrays by the tables' names, or by names of a checkpoint that they are a part of."""
         found: dict[str, Matrix] = {}
         for name, array in tables.items():

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
+from headrace.core.types import Component, StrPath
 from headrace.errors import refuse_arguments
 from headrace.feature_column.categorical import DTYPES, KeyedIds, bucket_numbers
 from headrace.feature_column.column import categorical_raw, check_integer, incomplete, key_of, text_or_integers
@@ -117,7 +118,7 @@ class VocabularyCategoricalColumn(KeyedIds):
 
 
 def vocabulary_column(
-    key: str, entries: Sequence[Any] | FrequentValues, dtype: Any, default_value: Any, num_oov_buckets: int
+    key: str, entries: Sequence[Any] | FrequentValues, dtype: DTypeLike | None, default_value: Any, num_oov_buckets: int
 ) -> VocabularyCategoricalColumn:
     """Return a column of checked entries."""
     oov = check_integer(key, "num_oov_buckets", num_oov_buckets, 0)
@@ -142,14 +143,14 @@ def vocabulary_column(
     return VocabularyCategoricalColumn(key, made, kind, default, oov, VocabularyTable(made))
 
 
-def _kind(key: str, entries: Sequence[Any]) -> str:
+def _kind(key: str, entries: Sequence[object]) -> str:
     kinds = {"string" if isinstance(entry, str | bytes) else "int64" for entry in entries}
     if len(kinds) > 1:
         raise ValueError(f"column {key!r}: the vocabulary mixes text and numbers")
     return kinds.pop()
 
 
-def _entry(key: str, entry: Any, kind: str) -> Any:
+def _entry(key: str, entry: object, kind: str) -> Component:
     if kind == "string" and isinstance(entry, str | bytes):
         return entry.encode() if isinstance(entry, str) else bytes(entry)
     if kind == "int64" and hasattr(entry, "__index__") and not isinstance(entry, bool):
@@ -235,7 +236,7 @@ def categorical_column_with_vocabulary_file(
     return vocabulary_column(key, entries, dtype, default_value, num_oov_buckets)
 
 
-def _lines(path: Any) -> list[bytes]:
+def _lines(path: StrPath) -> list[bytes]:
     import fsspec
 
     with ALONE.hiding(str(path)), fsspec.open(str(path), "rb") as file:
@@ -243,7 +244,7 @@ def _lines(path: Any) -> list[bytes]:
     return content.removesuffix(b"\n").split(b"\n") if content else []
 
 
-def _records(key: str, path: Any) -> list[bytes]:
+def _records(key: str, path: StrPath) -> list[bytes]:
     import gzip
 
     import fsspec

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.identity.digests import hash_parts
 
 CHUNK_BYTES = 1 << 20
@@ -21,13 +21,13 @@ SAMPLE_BYTES = 1 << 16
 """Of a large array, evenly spread runs of this many bytes are read."""
 
 
-def array_digest(array: NDArray[Any], whole: int) -> bytes:
+def array_digest(array: Array, whole: int) -> bytes:
     """Return the dtype, the shape and the bytes of an array without objects in it."""
     kind = repr((np.lib.format.dtype_to_descr(array.dtype), array.shape)).encode()
     return hash_parts(kind, *_checksums(array, whole))
 
 
-def _checksums(array: NDArray[Any], whole: int) -> Iterator[bytes]:
+def _checksums(array: Array, whole: int) -> Iterator[bytes]:
     """Yield a checksum of each run of bytes; of an array of more than `whole` bytes, of a sample of that size."""
     run = CHUNK_BYTES if array.nbytes <= whole else SAMPLE_BYTES
     if array.flags.c_contiguous:
@@ -83,6 +83,6 @@ def arrow_digest(column: Any, whole: int) -> bytes | None:
 
 def _text_digest(column: Any, width: type, whole: int) -> bytes:
     _, offsets, data = column.buffers()
-    cuts: NDArray[Any] = np.frombuffer(offsets, width, len(column) + 1, column.offset * np.dtype(width).itemsize)
+    cuts: Array = np.frombuffer(offsets, width, len(column) + 1, column.offset * np.dtype(width).itemsize)
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
     return hash_parts(array_digest(np.diff(cuts), whole), array_digest(content[cuts[0] : cuts[-1]], whole))

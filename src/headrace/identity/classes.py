@@ -63,12 +63,12 @@ def reachable_methods(kind: type, names: frozenset[str]) -> Reached:
     return Reached({name: fns for name, fns in methods.items() if fns}, frozenset(asked), frozenset(changed))
 
 
-def is_method(member: Any) -> bool:
+def is_method(member: object) -> bool:
     """Return whether a member of a class is a method, or computed on access."""
     return isinstance(member, functools.cached_property) or hasattr(type(member), "__get__")
 
 
-def functions_of(member: Any) -> list[FunctionType]:
+def functions_of(member: object) -> list[FunctionType]:
     """Return the Python functions of a class member."""
     if isinstance(member, property):
         found: list[Any] = [member.fget, member.fset]
@@ -79,7 +79,7 @@ def functions_of(member: Any) -> list[FunctionType]:
     return [fn for fn in found if isinstance(fn, FunctionType)]
 
 
-def attributes_of(value: Any) -> dict[str, Any]:
+def attributes_of(value: object) -> dict[str, Any]:
     """Return what an object holds, in slots or not; no property is asked."""
     found = dict(getattr(value, "__dict__", {}))
     for base in type(value).__mro__:

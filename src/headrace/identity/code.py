@@ -134,7 +134,7 @@ def _step(step: dis.Instruction) -> Any:
     return step.opcode, _constant(step.argval) if step.opcode in dis.hasconst else step.arg
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: object) -> Any:
     if isinstance(value, CodeType):
         return facts(value)
     if isinstance(value, frozenset):

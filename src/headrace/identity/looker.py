@@ -66,15 +66,15 @@ class Looker:
         self._reached: dict[tuple[type, frozenset[str]], Reached] = {}
         self._open: set[int] = set()
 
-    def digest(self, values: Iterable[Any]) -> Digest:
+    def digest(self, values: Iterable[object]) -> Digest:
         """Return the digest of these functions and data."""
         return join_digests("", [self._from_outside(value) for value in values])
 
-    def _from_outside(self, value: Any) -> Digest:
+    def _from_outside(self, value: object) -> Digest:
         self._home = home_of(value)
         return self._look(value, AskedNames())
 
-    def _look(self, value: Any, asked: AskedNames) -> Digest:
+    def _look(self, value: object, asked: AskedNames) -> Digest:
         if type(value) in PLAIN:
             return spelt(type(value).__name__, repr(value))
         key = (id(value), asked)
@@ -92,7 +92,7 @@ class Looker:
         self._known[key] = (value, found)
         return found
 
-    def _found(self, value: Any, asked: AskedNames) -> Digest:
+    def _found(self, value: object, asked: AskedNames) -> Digest:
         look = partial(self._look, asked=asked)
         if isinstance(value, FunctionType):
             return self._function(value, asked)
@@ -116,7 +116,7 @@ class Looker:
         plain = value_digest(value, look, self._budget)
         return self._object(value, asked) if plain is None else plain
 
-    def _own(self, value: Any, asked: AskedNames) -> Digest:
+    def _own(self, value: object, asked: AskedNames) -> Digest:
         """Something of headrace's: datasets and plans, records such as features, and specs."""
         plan = getattr(value, "_node", value)
         if isinstance(plan, Node):
@@ -160,7 +160,7 @@ class Looker:
                 parts.append(self._held(name, value, code, hands))
         return join_digests("function", [*parts, *(self._look(d, hands) for d in (fn.__defaults__, fn.__kwdefaults__))])
 
-    def _held(self, name: str, value: Any, code: CodeType, hands: AskedNames) -> Digest:
+    def _held(self, name: str, value: object, code: CodeType, hands: AskedNames) -> Digest:
         """Return a variable from outside: of a dict the keys that are requested, of an object the attributes."""
         use = uses(code).get(name, Use(frozenset(), frozenset(), whole=True))
         if type(value) is dict and not use.whole and not use.attributes:
@@ -207,7 +207,7 @@ class Looker:
         fields = list(getattr(kind, "_fields", getattr(kind, "__dataclass_fields__", ())))
         return join_digests(f"class {kind.__name__} {fields}", parts)
 
-    def _object(self, value: Any, asked: AskedNames) -> Digest:
+    def _object(self, value: object, asked: AskedNames) -> Digest:
         parts = [self._class(type(value), asked.names), self._attributes(value, asked)]
         if callable(value) and (type(value).__module__ == "builtins" or is_library_class(type(value))):
             parts.append(spelt("called", *_called_by(value)))
@@ -215,7 +215,7 @@ class Looker:
                 parts.append(self._look(getattr(value, name, None), asked))
         return join_digests("object", parts)
 
-    def _attributes(self, value: Any, asked: AskedNames) -> Digest:
+    def _attributes(self, value: object, asked: AskedNames) -> Digest:
         """Return the attributes that may be requested, of a record all, but none that changes as functions run."""
         kind = type(value)
         if kind.__module__ == "builtins" or is_service(kind):
@@ -234,14 +234,14 @@ class Looker:
         return self._reached[key]
 
 
-def _called_by(fn: Any) -> list[str]:
+def _called_by(fn: object) -> list[str]:
     """Return the names of a callable, as far as it has any."""
     owner = getattr(fn, "__objclass__", None)
     names = [getattr(fn, "__module__", None), owner and name_of(owner), getattr(fn, "__qualname__", None)]
     return [name if isinstance(name, str) else "" for name in names]
 
 
-def _follow_dots(value: Any, dots: tuple[str, ...]) -> Any:
+def _follow_dots(value: object, dots: tuple[str, ...]) -> Any:
     for dot in dots:
         value = getattr(value, dot, None)
     return value

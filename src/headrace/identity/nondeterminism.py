@@ -42,14 +42,14 @@ NOW = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 CALLS = {"CALL", "PRECALL", "CALL_FUNCTION", "CALL_METHOD"}
 
 
-def nondeterminism(fn: Callable[..., Any]) -> str | None:
+def nondeterminism(fn: Callable[..., object]) -> str | None:
     """Return what a function uses that is another at each call, as `np.random.rand`; None if nothing was found."""
     found = list(_found(fn, set()))
     seeds = any(name.rpartition(".")[2] in ("seed", "manual_seed") for name in found)
     return None if seeds or not found else found[0]
 
 
-def _found(fn: Any, seen: set[int]) -> Iterator[str]:
+def _found(fn: object, seen: set[int]) -> Iterator[str]:
     while isinstance(fn, partial):
         yield from (f"a {type(v).__name__}" for v in (*fn.args, *fn.keywords.values()) if isinstance(v, GENERATORS))
         fn = fn.func
@@ -104,7 +104,7 @@ def _in_code(code: CodeType, scope: dict[str, Any], seen: set[int]) -> Iterator[
             yield from _found(value, seen)
 
 
-def _differs(value: Any, following: dis.Instruction | None) -> bool:
+def _differs(value: object, following: dis.Instruction | None) -> bool:
     """Return whether a value that code has looked up gives something else each time."""
     name, module = getattr(value, "__name__", ""), getattr(value, "__module__", None) or ""
     if isinstance(value, GENERATORS) or isinstance(getattr(value, "__self__", None), GENERATORS):

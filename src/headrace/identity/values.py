@@ -46,12 +46,12 @@ def name_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def by_type(value: Any) -> Digest:
+def by_type(value: object) -> Digest:
     """Return the digest of the type of an opaque or mutable object."""
     return spelt("type", name_of(type(value)))
 
 
-def value_digest(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
+def value_digest(value: object, look: DigestOf, budget: Budget) -> Digest | None:
     """Return the digest of a plain value, None for anything else; `look` digests its contents."""
     if isinstance(value, np.ndarray | np.generic | bytes | bytearray | Ragged):
         return _array(value, look, budget)
@@ -108,7 +108,7 @@ def _of_library(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
     return None
 
 
-def _arrow(value: Any, look: DigestOf, budget: Budget) -> Digest:
+def _arrow(value: object, look: DigestOf, budget: Budget) -> Digest:
     import pyarrow as pa
 
     if isinstance(value, pa.Table | pa.ChunkedArray) and value.nbytes > budget.array_bytes:

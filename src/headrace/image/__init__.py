@@ -3,8 +3,9 @@
 Each function works on one image, a batch and a block by one kernel. It knows tracing and files, but no pipeline.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Attribute
 from headrace.image import on_device as _forms  # noqa: F401 - registers them
 from headrace.image.boxes import crop_and_resize
 from headrace.image.colour import (
@@ -124,7 +125,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.image", name)

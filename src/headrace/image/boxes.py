@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
+from headrace.core.types import AnyFunction, Nested, TensorLike
 from headrace.image.resize import two_sizes
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -17,7 +18,9 @@ from headrace.trace.values import map_arguments
 Float = NDArray[np.float32]
 
 
-def _spec(image: Any, boxes: Any, box_indices: Any, crop_size: Any, *_: Any, **__: Any) -> TensorSpec:
+def _spec(
+    image: TensorLike, boxes: TensorLike, box_indices: TensorLike, crop_size: TensorLike, *_: object, **__: object
+) -> TensorSpec:
     if isinstance(crop_size, TensorSpec):
         raise ValueError("crop_size depends on the data")
     images, corners, numbers = _shape(image, 3, 4), _shape(boxes, 2), _shape(box_indices, 1)
@@ -32,7 +35,7 @@ def _shape(value: Any, *ranks: int) -> tuple[int | None, ...]:
     return tuple(shape)
 
 
-def _block(*args: Any, **named: Any) -> Any:
+def _block(*args: object, **named: object) -> AnyFunction:
     """Apply the function row by row."""
 
     def run(*columns: Column) -> Column:
@@ -45,17 +48,17 @@ def _block(*args: Any, **named: Any) -> Any:
     return run
 
 
-def _filled(arguments: Any, row: Iterator[Any]) -> Any:
+def _filled(arguments: object, row: Iterator[object]) -> Nested:
     """Arguments with the values of a row in the place of their specs."""
     return map_arguments(arguments, lambda item: next(row) if isinstance(item, TensorSpec) else item)
 
 
 @traced_operation(spec=_spec, block=_block)
 def crop_and_resize(
-    image: Any,
-    boxes: Any,
-    box_indices: Any,
-    crop_size: Any,
+    image: TensorLike,
+    boxes: TensorLike,
+    box_indices: TensorLike,
+    crop_size: TensorLike,
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Float:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from headrace.core.types import Array, DType
 from headrace.image.convert import convert_values
 
 GREY = (9798, 19234, 3736)
 """The weights of red, green and blue in gray, in units of 1/32768: JPEG's luminance."""
 
 
-def with_depth(pixels: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def with_depth(pixels: Array, dtype: DType) -> Array:
     """Return the upper bits of more, the bits of less repeated; in float32, numbers from 0 to 1."""
     if pixels.dtype == dtype:
         return pixels
     if dtype == np.uint8:
-        made: NDArray[Any] = (pixels >> 8).astype(np.uint8)
+        made: Array = (pixels >> 8).astype(np.uint8)
         return made
     if dtype == np.uint16:
         return pixels.astype(np.uint16) * np.uint16(257)
     return convert_values(pixels, dtype)
 
 
-def with_channels(pixels: NDArray[Any], channels: int) -> NDArray[Any]:
+def with_channels(pixels: Array, channels: int) -> Array:
     """Grey is repeated, colours become grey, an alpha is dropped or is full."""
     stored = pixels.shape[2]
     if channels in (0, stored):
@@ -42,7 +40,7 @@ def with_channels(pixels: NDArray[Any], channels: int) -> NDArray[Any]:
     return np.concatenate([colours, alpha], 2)
 
 
-def _grey(colours: NDArray[Any]) -> NDArray[Any]:
+def _grey(colours: Array) -> Array:
     weighted = (colours.astype(np.int64) * np.array(GREY)).sum(2, keepdims=True)
-    made: NDArray[Any] = (weighted >> 15).astype(colours.dtype)
+    made: Array = (weighted >> 15).astype(colours.dtype)
     return made

@@ -6,13 +6,13 @@ import importlib
 import math
 import os
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns.arrow_text import Bytes, Offsets
+from headrace.core.types import Library
 from headrace.errors import ParseError
 from headrace.image.jpeg_scans import check_scans, is_doubtful
 
@@ -24,7 +24,7 @@ MAX_PIXELS = 1 << 27
 
 
 @cache
-def image_library(module: str) -> Any:
+def image_library(module: str) -> Library:
     """`simplejpeg`, `cv2` or `PIL.Image`, imported when the first image is met."""
     try:
         found = importlib.import_module(module)

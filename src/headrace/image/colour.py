@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns import Column
 from headrace.columns.dense import pooled
+from headrace.core.types import Array, Tensor, TensorLike
 from headrace.image.convert import convert_values
 from headrace.image.images import Images, column_of_images
 from headrace.image.operation import each_row, image_operation
@@ -18,7 +17,7 @@ BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 Float = NDArray[np.float32]
 
 
-def _adjust(what: int, images: Images, factor: Any) -> Column:
+def _adjust(what: int, images: Images, factor: TensorLike) -> Column:
     factors = each_row(factor, len(images), np.float32)
     if factors.ndim != 1:
         raise ValueError(f"one number is needed for an image, not {factors.shape[1:]}")
@@ -38,7 +37,7 @@ def _three(images: Images, what: str) -> None:
 
 
 @image_operation(lambda images, delta: _adjust(BRIGHTNESS, images, delta), lambda *known, **_: known, each=("delta",))
-def adjust_brightness(image: Any, delta: Any) -> Any:
+def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
     """`delta` added to colours from 0 to 1.
 
     Args:
@@ -55,7 +54,7 @@ def adjust_brightness(image: Any, delta: Any) -> Any:
     lambda *known, **_: known,
     each=("contrast_factor",),
 )
-def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
+def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
     """Multiply each channel's distance from its mean by a factor.
 
     Args:
@@ -67,13 +66,13 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
     """
 
 
-def _saturate_rows(images: Images, saturation_factor: Any) -> Column:
+def _saturate_rows(images: Images, saturation_factor: TensorLike) -> Column:
     _three(images, "saturation")
     return _adjust(SATURATION, images, saturation_factor)
 
 
 @image_operation(_saturate_rows, lambda *known, **_: known, each=("saturation_factor",))
-def adjust_saturation(image: Any, saturation_factor: Any) -> Any:
+def adjust_saturation(image: TensorLike, saturation_factor: TensorLike) -> Tensor:
     """Colours with their saturation times a factor: 0 makes them grey.
 
     Args:
@@ -85,7 +84,7 @@ def adjust_saturation(image: Any, saturation_factor: Any) -> Any:
     """
 
 
-def _hue_rows(images: Images, delta: Any) -> Column:
+def _hue_rows(images: Images, delta: TensorLike) -> Column:
     _three(images, "hue")
     turns = each_row(delta, len(images), np.float32)
     if not (np.abs(turns) <= 1).all():
@@ -94,7 +93,7 @@ def _hue_rows(images: Images, delta: Any) -> Column:
 
 
 @image_operation(_hue_rows, lambda *known, **_: known, each=("delta",))
-def adjust_hue(image: Any, delta: Any) -> Any:
+def adjust_hue(image: TensorLike, delta: TensorLike) -> Tensor:
     """Colours with their hue moved on by `delta` of a turn, from -1 to 1.
 
     Args:
@@ -106,7 +105,7 @@ def adjust_hue(image: Any, delta: Any) -> Any:
     """
 
 
-def _gamma_rows(images: Images, gamma: Any, gain: Any) -> Column:
+def _gamma_rows(images: Images, gamma: TensorLike, gain: TensorLike) -> Column:
     gammas, gains = each_row(gamma, len(images), np.float32), each_row(gain, len(images), np.float32)
     if not (gammas >= 0).all():
         raise ValueError("gamma must not be negative")
@@ -125,7 +124,7 @@ def _gamma_rows(images: Images, gamma: Any, gain: Any) -> Column:
 
 
 @image_operation(_gamma_rows, lambda *known, **_: known, each=("gamma", "gain"))
-def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
+def adjust_gamma(image: TensorLike, gamma: TensorLike = 1, gain: TensorLike = 1) -> Tensor:
     """`gain × colour ** gamma`, of colours from 0 to 1.
 
     Args:
@@ -149,7 +148,7 @@ def _standard_rows(images: Images) -> Column:
 
 
 @image_operation(_standard_rows, lambda shape, dtype: (shape, np.dtype(np.float32)))  # noqa: ARG005
-def per_image_standardization(image: Any) -> Any:
+def per_image_standardization(image: TensorLike) -> Tensor:
     """Return the image in float32 with mean 0 and variance 1; one of a single colour is 0.
 
     Args:
@@ -173,7 +172,7 @@ def _grey_rows(images: Images) -> Column:
 
 
 @image_operation(_grey_rows, lambda shape, dtype: ((*shape[:2], 1), dtype))
-def rgb_to_grayscale(images: Any) -> Any:
+def rgb_to_grayscale(images: TensorLike) -> Tensor:
     """Red, green and blue as one channel.
 
     Args:
@@ -193,7 +192,7 @@ def _from_grey_rows(images: Images) -> Column:
 
 
 @image_operation(_from_grey_rows, lambda shape, dtype: ((*shape[:2], 3), dtype))
-def grayscale_to_rgb(images: Any) -> Any:
+def grayscale_to_rgb(images: TensorLike) -> Tensor:
     """Return one channel as red, green and blue.
 
     Args:
@@ -204,7 +203,7 @@ def grayscale_to_rgb(images: Any) -> Any:
     """
 
 
-def _floats(images: Images, what: str) -> NDArray[Any]:
+def _floats(images: Images, what: str) -> Array:
     _three(images, what)
     if images.dtype.kind != "f":
         raise TypeError(f"{what} works on floats from 0 to 1, not {images.dtype}: convert_image_dtype makes them")
@@ -226,7 +225,7 @@ def _hsv_rows(images: Images) -> Column:
 
 
 @image_operation(_hsv_rows, lambda *known, **_: known)
-def rgb_to_hsv(images: Any) -> Any:
+def rgb_to_hsv(images: TensorLike) -> Tensor:
     """Red, green and blue, from 0 to 1, as hue, saturation and value.
 
     Args:
@@ -247,7 +246,7 @@ def _rgb_rows(images: Images) -> Column:
 
 
 @image_operation(_rgb_rows, lambda *known, **_: known)
-def hsv_to_rgb(images: Any) -> Any:
+def hsv_to_rgb(images: TensorLike) -> Tensor:
     """Hue, saturation and value, from 0 to 1, as red, green and blue.
 
     Args:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from headrace.columns import Column
+from headrace.core.types import Array, DType, Tensor, TensorLike
 from headrace.image.images import Images
 from headrace.image.operation import image_operation
 from headrace.plan.dtypes import numpy_dtype
 
 
-def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = False) -> NDArray[Any]:
+def convert_values(values: Array, dtype: DTypeLike, *, saturate: bool = False) -> Array:
     """Return pixels of any dtype in another one, as `tf.image.convert_image_dtype` has it.
 
     Between float16 and integers that go beyond its largest number the scaling is done in float32: in float16 it would
@@ -40,13 +39,13 @@ def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = F
     return _between_integers(values, wanted, saturate=saturate)
 
 
-def scaling_dtype(floats: np.dtype[Any], integers: np.dtype[Any]) -> np.dtype[Any]:
+def scaling_dtype(floats: DType, integers: DType) -> DType:
     """Return the dtype in which floats are scaled to or from integers."""
     fits = np.iinfo(integers).max <= float(np.finfo(floats).max)
     return floats if fits else np.dtype(np.float32)
 
 
-def _between_integers(values: NDArray[Any], wanted: np.dtype[Any], *, saturate: bool) -> NDArray[Any]:
+def _between_integers(values: Array, wanted: DType, *, saturate: bool) -> Array:
     have_max, wanted_max = int(np.iinfo(values.dtype).max), int(np.iinfo(wanted).max)
     if have_max > wanted_max:
         scaled = values // np.array((have_max + 1) // (wanted_max + 1), values.dtype)
@@ -56,19 +55,19 @@ def _between_integers(values: NDArray[Any], wanted: np.dtype[Any], *, saturate: 
     return np.asarray(cast * np.array(scale, wanted))
 
 
-def _saturated(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _saturated(values: Array, dtype: DType) -> Array:
     limits = np.iinfo(dtype)
     if values.dtype.kind == "f":
         low, high = values.dtype.type(limits.min), values.dtype.type(limits.max)
         if int(high) > limits.max:  # which the float dtype has no number for
             high = np.nextafter(high, values.dtype.type(0))
-        made: NDArray[Any] = np.nan_to_num(np.clip(values, low, high)).astype(dtype)
+        made: Array = np.nan_to_num(np.clip(values, low, high)).astype(dtype)
         return made
     known = np.iinfo(values.dtype)
     return np.asarray(np.clip(values, max(limits.min, known.min), min(limits.max, known.max)), dtype)
 
 
-def _wrapped(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _wrapped(values: Array, dtype: DType) -> Array:
     """Truncate; values outside of the dtype wrap around like 64-bit integers."""
     with np.errstate(invalid="ignore"):
         return values.astype(np.int64).astype(dtype) if dtype.itemsize < 8 else values.astype(dtype)
@@ -80,7 +79,7 @@ def _convert_rows(images: Images, dtype: DTypeLike, saturate: bool) -> Column:
 
 
 @image_operation(_convert_rows, lambda shape, _, dtype, **__: (shape, numpy_dtype(dtype)))
-def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False) -> Any:
+def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = False) -> Tensor:
     """Return the image in another dtype: floats go from 0 to 1, integers over the dtype's positive range.
 
     With `saturate`, values outside of it are clipped.

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column
 from headrace.columns.arrow_text import parts
+from headrace.core.types import Array, DType, TensorLike
 from headrace.image.codecs import JPEG, MAX_PIXELS, PNG, read_headers
 from headrace.image.decode_rows import decode_images
 from headrace.image.encoded import EncodedJpegs
@@ -35,7 +36,7 @@ def _pixels_spec(channels: int, dtype: DTypeLike = np.uint8) -> TensorSpec:
     deferred=lambda contents, *how, **named: lambda rows: encoded_jpegs(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_jpeg(
-    contents: Any,
+    contents: TensorLike,
     channels: int = 0,
     ratio: int = 1,
     fancy_upscaling: bool = True,
@@ -118,8 +119,8 @@ def encoded_jpegs(
     block=lambda contents, *how, **named: lambda rows: decode_png_column(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_png(
-    contents: Any, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
-) -> NDArray[Any]:
+    contents: TensorLike, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
+) -> Array:
     """Decode a PNG to height × width × channels: as many as are stored, or 1, 2, 3 or 4; in uint8 or uint16.
 
     Args:
@@ -150,14 +151,14 @@ def decode_png_column(
     deferred=lambda contents, *how, **named: lambda rows: encoded_images(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_image(
-    contents: Any,
+    contents: TensorLike,
     channels: int | None = 0,
     dtype: DTypeLike = np.uint8,
     name: str | None = None,
     expand_animations: bool = False,
     *,
     max_pixels: int | None = MAX_PIXELS,
-) -> NDArray[Any]:
+) -> Array:
     """Decode a JPEG, PNG, WebP, BMP or the first frame of a GIF, recognized by their first bytes.
 
     Animations are not supported: `expand_animations=True` is an error.
@@ -215,7 +216,7 @@ def encoded_images(
 def _decode_column(
     rows: pa.LargeBinaryArray,
     channels: int,
-    dtype: np.dtype[Any],
+    dtype: DType,
     max_pixels: int | None,
     only: int | None,
     dtypes: tuple[Any, ...],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column, column_of
 from headrace.columns.arrow_text import Bytes, Offsets, parts
+from headrace.core.types import Array, DType
 from headrace.errors import ParseError
 from headrace.image.bmp import check_bmp
 from headrace.image.channels import with_channels, with_depth
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def decode_images(
-    values: Bytes, offsets: Offsets, headers: NDArray[np.int64], channels: int, dtype: np.dtype[Any]
-) -> Column:
+def decode_images(values: Bytes, offsets: Offsets, headers: NDArray[np.int64], channels: int, dtype: DType) -> Column:
     """Decode all images of a column, whose headers were read."""
     kinds = headers[:, 0].tolist()
     if dtype == np.uint8 and channels in (0, 1, 3) and set(kinds) == {JPEG}:
@@ -52,7 +51,7 @@ def _decode_pngs(values: Bytes, offsets: Offsets, headers: NDArray[np.int64], ch
     _native.decode_pngs(values, offsets, shapes, starts, data, made)
     if made.all():
         return column_of_images(data, shapes)
-    images: list[NDArray[Any]] = []
+    images: list[Array] = []
     for i, (whole, start, shape) in enumerate(zip(made.tolist(), starts.tolist(), shapes.tolist(), strict=True)):
         if whole:
             images.append(data[start : start + math.prod(shape)].reshape(shape))
@@ -62,13 +61,11 @@ def _decode_pngs(values: Bytes, offsets: Offsets, headers: NDArray[np.int64], ch
     return column_of(images)
 
 
-def decode_any(
-    content: Bytes, kind: int, header: NDArray[np.int64], channels: int, dtype: np.dtype[Any], row: int
-) -> NDArray[Any]:
+def decode_any(content: Bytes, kind: int, header: NDArray[np.int64], channels: int, dtype: DType, row: int) -> Array:
     """Return one image of any kind."""
     if kind == JPEG:
         stored = 1 if header[3] == 1 else 3
-        pixels: NDArray[Any] = np.empty(
+        pixels: Array = np.empty(
             (int(header[1]), int(header[2]), 1 if channels in (1, 2) else (channels and 3) or stored), np.uint8
         )
         JpegDecoder().decode(content, pixels, header, row)
@@ -79,7 +76,7 @@ def decode_any(
     return with_depth(with_channels(pixels, channels), dtype)
 
 
-def decode_with_opencv(content: Bytes, kind: int, header: NDArray[np.int64], row: int) -> NDArray[Any]:
+def decode_with_opencv(content: Bytes, kind: int, header: NDArray[np.int64], row: int) -> Array:
     """Return the pixels as they are stored, colours in the order of RGB."""
     cv2 = image_library("cv2")
     if kind == PNG:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column, values
 from headrace.columns.arrow_text import binary
+from headrace.core.types import Array, TensorLike
 from headrace.image.codecs import image_library
 from headrace.io.binary import bytes_column
 from headrace.plan.spec import TensorSpec
@@ -26,7 +27,7 @@ MAX_BYTES_AT_ONCE = 64 << 20
 """Of pixels: larger images are left to OpenCV, and more of them are encoded in several calls."""
 
 
-def _bytes_spec(image: Any, *_: Any, **__: Any) -> TensorSpec:
+def _bytes_spec(image: TensorLike, *_: object, **__: object) -> TensorSpec:
     if not isinstance(image, TensorSpec) or image.rank != 3:
         raise ValueError(f"it is given {image} where an image is needed")
     return TensorSpec((), "S")
@@ -35,14 +36,14 @@ def _bytes_spec(image: Any, *_: Any, **__: Any) -> TensorSpec:
 def _each_image(encode: Callable[..., bytes]) -> Callable[..., Callable[[Column], Column]]:
     """Return the block form of a function that encodes one image."""
 
-    def block(_: Any, *how: Any, **named: Any) -> Callable[[Column], Column]:
+    def block(_: object, *how: object, **named: object) -> Callable[[Column], Column]:
         return lambda column: bytes_column([encode(row, *how, **named) for row in values(column)])
 
     return block
 
 
 def _jpeg(
-    image: Any, format: str = "", quality: int = 95, progressive: bool = False, chroma_downsampling: bool = True
+    image: TensorLike, format: str = "", quality: int = 95, progressive: bool = False, chroma_downsampling: bool = True
 ) -> bytes:
     pixels = _pixels(image, "a JPEG", (1, 3), (np.uint8,))
     if format not in ("", "grayscale", "rgb"):
@@ -62,7 +63,7 @@ def _jpeg(
 
 @traced_operation(spec=_bytes_spec, block=_each_image(_jpeg))
 def encode_jpeg(
-    image: Any, format: str = "", quality: int = 95, progressive: bool = False, chroma_downsampling: bool = True
+    image: TensorLike, format: str = "", quality: int = 95, progressive: bool = False, chroma_downsampling: bool = True
 ) -> bytes:
     """Return an image of one or three channels in uint8 as the bytes of a JPEG.
 
@@ -79,7 +80,7 @@ def encode_jpeg(
     return _jpeg(image, format, quality, progressive, chroma_downsampling)
 
 
-def _png(image: Any, compression: int = -1) -> bytes:
+def _png(image: TensorLike, compression: int = -1) -> bytes:
     pixels = _pixels(image, "a PNG", (1, 2, 3, 4), (np.uint8, np.uint16))
     if not -1 <= compression <= 9:
         raise ValueError(f"compression must be between 0 and 9, or -1 for the default, not {compression}")
@@ -99,7 +100,7 @@ def encode_pngs(pixels: NDArray[np.uint8]) -> pa.LargeBinaryArray:
     return binary(*_native.encode_pngs(np.ascontiguousarray(pixels).reshape(-1), np.array(pixels.shape, np.int64)))
 
 
-def _png_block(_: Any, *how: Any, **named: Any) -> Callable[[Column], Column]:
+def _png_block(_: object, *how: Any, **named: Any) -> Callable[[Column], Column]:
     """The block form of `encode_png`."""
     default = not any(value != -1 for value in (*how, *named.values()))
 
@@ -117,7 +118,7 @@ def _png_block(_: Any, *how: Any, **named: Any) -> Callable[[Column], Column]:
 
 
 @traced_operation(spec=_bytes_spec, block=_png_block)
-def encode_png(image: Any, compression: int = -1) -> bytes:
+def encode_png(image: TensorLike, compression: int = -1) -> bytes:
     """Return an image of one to four channels in uint8 or uint16 as the bytes of a PNG.
 
     Args:
@@ -130,7 +131,7 @@ def encode_png(image: Any, compression: int = -1) -> bytes:
     return _png(image, compression)
 
 
-def _grey_with_alpha(pixels: NDArray[Any], compression: int) -> bytes:
+def _grey_with_alpha(pixels: Array, compression: int) -> bytes:
     """Return a PNG of a kind that OpenCV does not write."""
     height, width, _ = pixels.shape
     depth = pixels.dtype.itemsize * 8
@@ -143,7 +144,7 @@ def _grey_with_alpha(pixels: NDArray[Any], compression: int) -> bytes:
     return made
 
 
-def _pixels(image: Any, wanted: str, channels: tuple[int, ...], dtypes: tuple[Any, ...]) -> NDArray[Any]:
+def _pixels(image: TensorLike, wanted: str, channels: tuple[int, ...], dtypes: tuple[Any, ...]) -> Array:
     pixels = np.ascontiguousarray(image)
     if pixels.ndim != 3 or pixels.shape[2] not in channels or not pixels.size:
         raise ValueError(
@@ -155,7 +156,7 @@ def _pixels(image: Any, wanted: str, channels: tuple[int, ...], dtypes: tuple[An
     return pixels
 
 
-def _with_opencv(pixels: NDArray[Any], ending: str, *settings: Any) -> bytes:
+def _with_opencv(pixels: Array, ending: str, *settings: object) -> bytes:
     cv2 = image_library("cv2")
     if pixels.shape[2] > 1:
         pixels = cv2.cvtColor(pixels, cv2.COLOR_RGBA2BGRA if pixels.shape[2] == 4 else cv2.COLOR_RGB2BGR)

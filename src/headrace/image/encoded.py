@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column
 from headrace.columns.arrow_text import Bytes, Offsets
 from headrace.columns.dense import pooled
+from headrace.core.types import Array, DType
 from headrace.image.images import column_of_images, new_images
 from headrace.image.jpeg import JpegDecoder
 from headrace.trace.values import Deferred
@@ -74,9 +73,7 @@ class EncodedJpegs(Deferred):
         decoder.decode_windows(values, offsets, headers, self._windows, shapes, data, starts)
         return column_of_images(data, shapes)
 
-    def resize(
-        self, height: int, width: int, rounding: int, mirrored: NDArray[np.int64] | None = None
-    ) -> NDArray[Any] | None:
+    def resize(self, height: int, width: int, rounding: int, mirrored: NDArray[np.int64] | None = None) -> Array | None:
         """Return the windows at one size, bilinear; None if they differ in their channels."""
         if not self.resizable:
             return None
@@ -95,7 +92,7 @@ class ResizedJpegs(Deferred):
         self,
         source: EncodedJpegs,
         size: tuple[int, int],
-        dtype: np.dtype[Any],
+        dtype: DType,
         mirrored: NDArray[np.int64] | None = None,
         *,
         rint: bool = False,
@@ -113,7 +110,7 @@ class ResizedJpegs(Deferred):
         """Return the images mirrored where a flag is set."""
         return ResizedJpegs(self._source, self._size, self._dtype, self._mirrored ^ (flags != 0), rint=self._rint)
 
-    def column(self) -> NDArray[Any]:
+    def column(self) -> Array:
         """Return the images in float32, or rounded in uint8."""
         if self._dtype == np.uint8:
             return self._make(NEAREST)
@@ -126,13 +123,13 @@ class ResizedJpegs(Deferred):
             return None
         return ResizedJpegs(self._source, self._size, self._dtype, self._mirrored, rint=True)
 
-    def cast(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    def cast(self, dtype: DType) -> Array | None:
         """Return the images in uint8: pixels between those of an image are within its range."""
         if dtype != np.uint8 or self._dtype != np.float32:
             return None
         return self._make(NEAREST if self._rint else TRUNCATED)
 
-    def _make(self, rounding: int) -> NDArray[Any]:
+    def _make(self, rounding: int) -> Array:
         made = self._source.resize(*self._size, rounding, self._mirrored)
         assert made is not None, "checked when it was deferred"
         return made

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of
 from headrace.columns.arrow_text import parts
+from headrace.core.types import TensorLike
 from headrace.errors import NONSENSE, ParseError
 from headrace.image.codecs import GIF, MAX_PIXELS, image_library, read_headers
 from headrace.io.binary import bytes_column, one_record, record
@@ -26,7 +27,9 @@ OPAQUE = 255
     spec=lambda contents, *_, **__: record(contents) and TensorSpec((None, None, None, 3), np.uint8),
     block=lambda contents, *how, **named: lambda rows: decode_gif_column(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
-def decode_gif(contents: Any, name: str | None = None, *, max_pixels: int | None = MAX_PIXELS) -> NDArray[np.uint8]:
+def decode_gif(
+    contents: TensorLike, name: str | None = None, *, max_pixels: int | None = MAX_PIXELS
+) -> NDArray[np.uint8]:
     """Decode all frames of a GIF to frames × height × width × 3.
 
     As in TensorFlow, each frame is drawn over the one before, whatever the file says of its disposal, and the pixels
@@ -82,7 +85,7 @@ def decode_frames(content: bytes, max_pixels: int | None, row: int) -> NDArray[n
         raise ParseError(f"frames that cannot be decoded: {type(error).__name__}: {error}", row) from None
 
 
-def _frame(image: Any, number: int) -> NDArray[np.uint8]:
+def _frame(image: TensorLike, number: int) -> NDArray[np.uint8]:
     image.seek(number)
     drawn = np.array(image.convert("RGBA"))
     image.dispose = None  # the next frame is drawn over this one

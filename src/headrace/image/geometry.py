@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.columns import Column
+from headrace.core.types import Array, Tensor, TensorLike
 from headrace.image.decode import decode_jpeg, encoded_jpegs
 from headrace.image.encoded import EncodedJpegs, ResizedJpegs
 from headrace.image.images import Images, column_of_images, new_images
@@ -21,7 +22,7 @@ from headrace.trace.symbols import Symbol
 from headrace.trace.values import Deferred
 
 
-def cut_images(images: Images | EncodedJpegs, cuts: NDArray[np.int64]) -> Any:
+def cut_images(images: Images | EncodedJpegs, cuts: NDArray[np.int64]) -> Tensor:
     """Crop each image to height × width from (top, left) on, mirrored if a fifth number is set."""
     if isinstance(images, EncodedJpegs):
         return images.cut(cuts)
@@ -39,7 +40,7 @@ def _whole(images: Images | EncodedJpegs, flip: Any = 0) -> NDArray[np.int64]:
     return cuts
 
 
-def _each_array(images: Images, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Column:
+def _each_array(images: Images, change: Callable[[Array], Array]) -> Column:
     """Return what a function of arrays (…, height, width, channels) makes of the images."""
     dense = images.dense()
     if dense is not None:
@@ -54,14 +55,14 @@ def _mirror_rows(images: Images | EncodedJpegs) -> Column:
     return cut_images(images, _whole(images, 1))
 
 
-def _mirror_later(images: Deferred) -> Any:
+def _mirror_later(images: Deferred) -> Column:
     if isinstance(images, ResizedJpegs):
         return images.flip(np.ones(len(images), np.int64))
     return _mirror_rows(images) if isinstance(images, EncodedJpegs) else None
 
 
 @image_operation(_mirror_rows, deferred=_mirror_later)
-def flip_left_right(image: Any) -> Any:
+def flip_left_right(image: TensorLike) -> Tensor:
     """Return the image as in a mirror.
 
     Args:
@@ -73,7 +74,7 @@ def flip_left_right(image: Any) -> Any:
 
 
 @image_operation(lambda images: _each_array(images, lambda x: x[..., ::-1, :, :]))
-def flip_up_down(image: Any) -> Any:
+def flip_up_down(image: TensorLike) -> Tensor:
     """Return the image upside down.
 
     Args:
@@ -84,7 +85,7 @@ def flip_up_down(image: Any) -> Any:
     """
 
 
-def _flip_rows(images: Images, flag: Any, upside_down: bool) -> Column:
+def _flip_rows(images: Images, flag: TensorLike, upside_down: bool) -> Column:
     flags = each_row(flag, len(images), np.int64)
     if not upside_down:
         return cut_images(images, _whole(images, flags))
@@ -92,7 +93,7 @@ def _flip_rows(images: Images, flag: Any, upside_down: bool) -> Column:
     return column_of_images(np.concatenate([images.data[:0], *(row.ravel() for row in rows)]), images.shapes)
 
 
-def _flip_later(images: Deferred, flag: Any, upside_down: bool) -> Any:
+def _flip_later(images: Deferred, flag: TensorLike, upside_down: bool) -> Column:
     if upside_down:
         return None
     if isinstance(images, ResizedJpegs):
@@ -105,7 +106,7 @@ def _flip_later(images: Deferred, flag: Any, upside_down: bool) -> Any:
 
 
 @image_operation(_flip_rows, lambda shape, dtype, **_: (shape, dtype), each=("flag",), deferred=_flip_later)
-def flip_if(image: Any, flag: Any, upside_down: bool = False) -> Any:
+def flip_if(image: TensorLike, flag: TensorLike, upside_down: bool = False) -> Tensor:
     """Mirror the image, or turn it upside down, if the flag is true."""
 
 
@@ -113,7 +114,7 @@ def flip_if(image: Any, flag: Any, upside_down: bool = False) -> Any:
     lambda images, k: _each_array(images, lambda x: np.rot90(x, k, (-3, -2))),
     lambda shape, dtype, k: ((shape[1], shape[0], shape[2]) if k % 2 else shape, dtype),
 )
-def rot90(image: Any, k: int = 1) -> Any:
+def rot90(image: TensorLike, k: int = 1) -> Tensor:
     """Return the image turned by `k` quarters, against the clock.
 
     Args:
@@ -130,7 +131,7 @@ def rot90(image: Any, k: int = 1) -> Any:
     lambda images: _each_array(images, lambda x: x.swapaxes(-3, -2)),
     lambda shape, dtype: ((shape[1], shape[0], shape[2]), dtype),
 )
-def transpose(image: Any) -> Any:
+def transpose(image: TensorLike) -> Tensor:
     """Return rows as columns.
 
     Args:
@@ -151,7 +152,7 @@ def central_cuts(shapes: NDArray[np.int64], fraction: float) -> NDArray[np.int64
     return np.hstack([corners, shapes[:, :2] - 2 * corners, np.zeros((len(shapes), 1), np.int64)])
 
 
-def _central_shape(shape: Shape, dtype: Any, central_fraction: float) -> tuple[Shape, Any]:
+def _central_shape(shape: Shape, dtype: DTypeLike, central_fraction: float) -> tuple[Shape, Any]:
     def side(size: int | None) -> int | None:
         return None if size is None else int(central_cuts(np.array([[size, size, 1]]), central_fraction)[0, 2])
 
@@ -163,7 +164,7 @@ def _central_rows(images: Images | EncodedJpegs, central_fraction: float) -> Col
 
 
 @image_operation(_central_rows, _central_shape, deferred=in_windows(_central_rows))
-def central_crop(image: Any, central_fraction: float) -> Any:
+def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     """Return the middle of the image: this part of its height and of its width.
 
     Args:
@@ -186,7 +187,9 @@ class Sized(Protocol):
     def __len__(self) -> int: ...
 
 
-def cuts_at(images: Sized, tops: Any, lefts: Any, height: Any, width: Any) -> NDArray[np.int64]:
+def cuts_at(
+    images: Sized, tops: TensorLike, lefts: TensorLike, height: TensorLike, width: TensorLike
+) -> NDArray[np.int64]:
     """Return crops of one size from these corners on. Raise if one is outside of its image."""
     cuts = np.zeros((len(images), 5), np.int64)
     cuts[:, 0], cuts[:, 1], cuts[:, 2], cuts[:, 3] = tops, lefts, height, width
@@ -200,7 +203,11 @@ def cuts_at(images: Sized, tops: Any, lefts: Any, height: Any, width: Any) -> ND
 
 
 def _box_rows(
-    images: Images | EncodedJpegs, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+    images: Images | EncodedJpegs,
+    offset_height: TensorLike,
+    offset_width: TensorLike,
+    target_height: int,
+    target_width: int,
 ) -> Column:
     tops, lefts = (each_row(offset, len(images), np.int64) for offset in (offset_height, offset_width))
     return cut_images(images, cuts_at(images, tops, lefts, target_height, target_width))
@@ -213,8 +220,8 @@ def _box_rows(
     deferred=in_windows(_box_rows),
 )
 def crop_to_bounding_box(
-    image: Any, offset_height: Any, offset_width: Any, target_height: int, target_width: int
-) -> Any:
+    image: TensorLike, offset_height: TensorLike, offset_width: TensorLike, target_height: int, target_width: int
+) -> Tensor:
     """Crop an image to a box.
 
     Args:
@@ -230,7 +237,7 @@ def crop_to_bounding_box(
 
 
 def corners_within(
-    images: Sized, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+    images: Sized, offset_height: TensorLike, offset_width: TensorLike, target_height: int, target_width: int
 ) -> NDArray[np.int64]:
     """Return where images begin within a frame of this size. Raise if one does not fit into it."""
     corners = np.empty((len(images), 2), np.int64)
@@ -242,7 +249,9 @@ def corners_within(
     return corners
 
 
-def _frame_rows(images: Images, offset_height: Any, offset_width: Any, target_height: int, target_width: int) -> Column:
+def _frame_rows(
+    images: Images, offset_height: TensorLike, offset_width: TensorLike, target_height: int, target_width: int
+) -> Column:
     corners = corners_within(images, offset_height, offset_width, target_height, target_width)
     return place_images(images, corners, target_height, target_width)
 
@@ -253,8 +262,8 @@ def _frame_rows(images: Images, offset_height: Any, offset_width: Any, target_he
     each=("offset_height", "offset_width"),
 )
 def pad_to_bounding_box(
-    image: Any, offset_height: Any, offset_width: Any, target_height: int, target_width: int
-) -> Any:
+    image: TensorLike, offset_height: TensorLike, offset_width: TensorLike, target_height: int, target_width: int
+) -> Tensor:
     """Return the image from an offset on within zeros.
 
     Args:
@@ -284,7 +293,7 @@ def _crop_or_pad_rows(images: Images, target_height: int, target_width: int) -> 
     _crop_or_pad_rows,
     lambda shape, dtype, target_height, target_width: ((target_height, target_width, shape[2]), dtype),
 )
-def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Any:
+def resize_with_crop_or_pad(image: TensorLike, target_height: int, target_width: int) -> Tensor:
     """Return the image at another size without a change of its pixels: cut in the middle, or with zeros around it.
 
     Args:
@@ -297,12 +306,12 @@ def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -
     """
 
 
-def _window_rows(images: Images | EncodedJpegs, window: Any) -> Column:
+def _window_rows(images: Images | EncodedJpegs, window: TensorLike) -> Column:
     windows = each_row(window, len(images), np.int64).reshape(len(images), 4)
     return cut_images(images, cuts_at(images, *windows.T))
 
 
-def _window_size(window: Any) -> tuple[int | None, int | None]:
+def _window_size(window: TensorLike) -> tuple[int | None, int | None]:
     if isinstance(window, TensorSpec):
         return None, None
     _, _, height, width = (int(n) for n in window)
@@ -315,12 +324,12 @@ def _window_size(window: Any) -> tuple[int | None, int | None]:
     each=("window",),
     deferred=in_windows(_window_rows),
 )
-def crop_to_window(image: Any, window: Any) -> Any:
+def crop_to_window(image: TensorLike, window: TensorLike) -> Tensor:
     """Crop to (top, left, height, width)."""
 
 
 @drawn
-def decode_and_crop_jpeg(contents: Any, crop_window: Any, channels: int = 0, **how: Any) -> Any:
+def decode_and_crop_jpeg(contents: TensorLike, crop_window: TensorLike, channels: int = 0, **how: Any) -> Tensor:
     """Decode a JPEG and crop it to `crop_window`, (top, left, height, width).
 
     Args:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column, Varied, as_varied, values
 from headrace.columns.dense import pooled
+from headrace.core.types import Array, DType
 
 
 @dataclass(slots=True)
@@ -19,7 +20,7 @@ class Images:
     They are contiguous.
     """
 
-    data: NDArray[Any]
+    data: Array
     shapes: NDArray[np.int64]
     starts: NDArray[np.int64]
 
@@ -44,7 +45,7 @@ class Images:
         return len(self.shapes)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """Of the values."""
         return self.data.dtype
 
@@ -53,33 +54,33 @@ class Images:
         """Whether all have one shape."""
         return bool((self.shapes == self.shapes[0]).all())
 
-    def rows(self) -> list[NDArray[Any]]:
+    def rows(self) -> list[Array]:
         """Return each image as an array, sharing memory."""
         return list(Varied(self.data, self.shapes, self.starts))
 
-    def dense(self) -> NDArray[Any] | None:
+    def dense(self) -> Array | None:
         """Return all images as one array if they have one shape, sharing memory."""
         return self.data.reshape(len(self), *self.shapes[0].tolist()) if len(self) and self.even else None
 
-    def with_values(self, data: NDArray[Any]) -> Column:
+    def with_values(self, data: Array) -> Column:
         """Return a column of images of these shapes with other values, in the same places."""
         return column_of_images(data, self.shapes)
 
 
-def column_of_images(data: NDArray[Any], shapes: NDArray[np.int64]) -> NDArray[Any] | Varied:
+def column_of_images(data: Array, shapes: NDArray[np.int64]) -> Array | Varied:
     """Return contiguous images as a column: dense if all have one shape, else varied."""
     if len(shapes) and (shapes == shapes[0]).all():
         return data.reshape(len(shapes), *shapes[0].tolist())
     return Varied(data, shapes)
 
 
-def new_images(shapes: NDArray[np.int64], dtype: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def new_images(shapes: NDArray[np.int64], dtype: DTypeLike) -> tuple[Array, NDArray[np.int64]]:
     """Allocate contiguous memory for images of these shapes, and return the offset of each."""
     sizes = shapes.prod(1)
     return pooled(int(sizes.sum()), dtype), np.cumsum(sizes) - sizes
 
 
-def _image(row: Any) -> NDArray[Any]:
+def _image(row: Any) -> Array:
     if not isinstance(row, np.ndarray) or row.ndim != 3:
         raise ValueError(f"an image has height, width and channels, not the shape {np.shape(row)}")
     return row

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column
 from headrace.columns.arrow_text import Bytes, Offsets
+from headrace.core.types import Array
 from headrace.errors import ParseError
 from headrace.image.clean_jpeg import clean_jpeg
 from headrace.image.codecs import image_library
@@ -83,7 +84,7 @@ class JpegDecoder:
         windows: NDArray[np.int64],
         rounding: int,
         mirrored: NDArray[np.int64],
-        out: NDArray[Any],
+        out: Array,
     ) -> None:
         """Fill `out` with a window of each image, resized and then mirrored where the flag is set."""
         count, height, width, channels = out.shape
@@ -194,7 +195,7 @@ class JpegDecoder:
         """Convert the pixels of a JPEG of four colours, which stores them inverted, to those that OpenCV gives."""
         height, width, channels = into.shape
         key = stored[:, :, 3:].astype(np.int32)
-        made: NDArray[Any] = key - ((255 - stored[:, :, :3].astype(np.int32)) * key >> 8)
+        made: Array = key - ((255 - stored[:, :, :3].astype(np.int32)) * key >> 8)
         if channels == 1:
             made = (made @ GREY_WEIGHTS + (1 << GREY_BITS - 1)) >> GREY_BITS
         made = made.astype(np.uint8)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Column, values
+from headrace.core.types import Tensor, TensorLike
 from headrace.errors import ParseError
 from headrace.formats.shared.files import read_all
 from headrace.image.codecs import MAX_PIXELS
@@ -19,7 +20,7 @@ from headrace.remote.transport import ALONE
 from headrace.trace.operation import traced_operation
 
 
-def _spec(path: Any, size: Any = None, channels: int = 3, **_: Any) -> TensorSpec:
+def _spec(path: TensorLike, size: TensorLike = None, channels: int = 3, **_: object) -> TensorSpec:
     if not isinstance(path, TensorSpec) or path.shape != ():
         raise ValueError(f"it is given {path} where the name of a file is needed")
     return (
@@ -34,14 +35,14 @@ def _spec(path: Any, size: Any = None, channels: int = 3, **_: Any) -> TensorSpe
     block=lambda path, *how, **named: lambda rows: load_image_column(rows, *how, **named),  # noqa: ARG005
 )
 def load_image(
-    path: Any,
-    size: Any = None,
+    path: TensorLike,
+    size: TensorLike = None,
     channels: int = 3,
     *,
     fast: bool = False,
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Any = None,
-) -> Any:
+    storage_options: object = None,
+) -> Tensor:
     """Return the pixels of an image file; of a `size`, in float32.
 
     Args:
@@ -65,7 +66,7 @@ def load_image(
 
 def load_image_column(
     paths: Column,
-    size: Any = None,
+    size: TensorLike = None,
     channels: int = 3,
     *,
     fast: bool = False,

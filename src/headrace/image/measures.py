@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns.arrow_text import parts
+from headrace.core.types import Array, Tensor, TensorLike
 from headrace.image.codecs import JPEG, read_headers
 from headrace.io.binary import bytes_column, one_record
 from headrace.plan.dtypes import numpy_dtype
@@ -26,7 +25,7 @@ class ResizeMethod:
     NEAREST_NEIGHBOR = "nearest"
 
 
-def extract_jpeg_shape(contents: Any, output_type: DTypeLike = np.int32) -> NDArray[Any]:
+def extract_jpeg_shape(contents: TensorLike, output_type: DTypeLike = np.int32) -> Array:
     """Return height, width and channels of a JPEG, read from its header alone.
 
     Args:
@@ -41,7 +40,7 @@ def extract_jpeg_shape(contents: Any, output_type: DTypeLike = np.int32) -> NDAr
     return found[0, 1:4].astype(numpy_dtype(output_type))
 
 
-def is_jpeg(contents: Any) -> np.bool_:
+def is_jpeg(contents: TensorLike) -> np.bool_:
     """Return whether bytes begin as a JPEG does.
 
     Args:
@@ -53,7 +52,7 @@ def is_jpeg(contents: Any) -> np.bool_:
     return np.bool_(bytes(contents)[:3] == b"\xff\xd8\xff")
 
 
-def psnr(a: Any, b: Any, max_val: Any) -> Any:
+def psnr(a: TensorLike, b: TensorLike, max_val: TensorLike) -> Tensor:
     """Return the peak signal-to-noise ratio of two images, or batches of them, in decibels, as float32.
 
     Args:
@@ -71,14 +70,14 @@ def psnr(a: Any, b: Any, max_val: Any) -> Any:
 
 
 def ssim(
-    img1: Any,
-    img2: Any,
-    max_val: Any,
+    img1: TensorLike,
+    img2: TensorLike,
+    max_val: TensorLike,
     filter_size: int = 11,
     filter_sigma: float = 1.5,
     k1: float = 0.01,
     k2: float = 0.03,
-) -> Any:
+) -> Tensor:
     """Return the structural similarity of two images, or batches of them, as float32: 1 if they are equal.
 
     Args:
@@ -114,7 +113,9 @@ def ssim(
     return np.float32(np.mean(luminance * (products + c2) / (squares + c2), axis=(-3, -2, -1)))
 
 
-def _scaled(a: Any, b: Any, max_val: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def _scaled(
+    a: TensorLike, b: TensorLike, max_val: TensorLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Both as float64; integers as parts of the largest value that their dtype has, as TensorFlow converts them."""
     arrays = [np.asarray(a), np.asarray(b)]
     if arrays[0].shape != arrays[1].shape or arrays[0].ndim < 3:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
+from headrace.core.types import AnyFunction, Array, RandomSource, Tensor, TensorLike
 from headrace.image.operation import drawn
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -40,7 +41,7 @@ def beta_of_uniform(draw: float, alpha: float) -> float:
     return low if draw <= 0.5 else 1 - low
 
 
-def _one_hot(labels: NDArray[Any], classes: int | None) -> NDArray[np.float32]:
+def _one_hot(labels: Array, classes: int | None) -> NDArray[np.float32]:
     if labels.ndim == 1 and labels.dtype.kind in "iu":
         if classes is None:
             raise ValueError("labels that are numbers need num_classes")
@@ -60,7 +61,9 @@ def check_batch(images: tuple[int, ...], labels: tuple[int, ...]) -> None:
         )
 
 
-def _mixup(images: Any, labels: Any, draw: Any, alpha: float, num_classes: int | None) -> tuple[Any, Any]:
+def _mixup(
+    images: TensorLike, labels: TensorLike, draw: TensorLike, alpha: float, num_classes: int | None
+) -> tuple[Any, Any]:
     images, labels = np.asarray(images), np.asarray(labels)
     check_batch(images.shape, labels.shape)
     share = np.float32(beta_of_uniform(float(draw), alpha))
@@ -70,7 +73,7 @@ def _mixup(images: Any, labels: Any, draw: Any, alpha: float, num_classes: int |
     return pixels * share + np.roll(pixels, 1, 0) * rest, kinds * share + np.roll(kinds, 1, 0) * rest
 
 
-def cutmix_box(draws: Any, height: int, width: int, alpha: float) -> tuple[int, int, int, int]:
+def cutmix_box(draws: TensorLike, height: int, width: int, alpha: float) -> tuple[int, int, int, int]:
     """Return top, left, bottom and right of the box that three numbers from 0 to 1 determine."""
     side = 0.5 * math.sqrt(1 - beta_of_uniform(float(draws[0]), alpha))
     middle_y, middle_x = int(draws[1] * height), int(draws[2] * width)
@@ -79,7 +82,9 @@ def cutmix_box(draws: Any, height: int, width: int, alpha: float) -> tuple[int, 
     return top, left, min(height, middle_y + half_y), min(width, middle_x + half_x)
 
 
-def _cutmix(images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> tuple[Any, Any]:
+def _cutmix(
+    images: TensorLike, labels: TensorLike, draws: TensorLike, alpha: float, num_classes: int | None
+) -> tuple[Any, Any]:
     images, labels = np.asarray(images), np.asarray(labels)
     check_batch(images.shape, labels.shape)
     height, width = images.shape[1:3]
@@ -91,7 +96,9 @@ def _cutmix(images: Any, labels: Any, draws: Any, alpha: float, num_classes: int
     return mixed, kinds * kept + np.roll(kinds, 1, 0) * (np.float32(1) - kept)
 
 
-def _mixed_spec(images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None, *, floats: bool) -> Any:
+def _mixed_spec(
+    images: TensorLike, labels: TensorLike, draws: TensorLike, alpha: float, num_classes: int | None, *, floats: bool
+) -> tuple[TensorSpec, TensorSpec]:
     del draws, alpha
     if not isinstance(images, TensorSpec) or not isinstance(labels, TensorSpec) or images.rank != 4:
         raise ValueError(f"it is given {images} and {labels} where a batch of images and their labels are needed")
@@ -103,10 +110,10 @@ def _mixed_spec(images: Any, labels: Any, draws: Any, alpha: float, num_classes:
     )
 
 
-def _each_batch(mix: Any) -> Any:
+def _each_batch(mix: Any) -> AnyFunction:
     """Return the block form: a block has few batches, each mixed by itself."""
 
-    def block(_images: Any, _labels: Any, _draws: Any, alpha: float, num_classes: int | None) -> Any:
+    def block(_images: object, _labels: object, _draws: object, alpha: float, num_classes: int | None) -> AnyFunction:
         def run(*columns: Column) -> tuple[Column, Column]:
             rows = zip(*[values(column) for column in columns], strict=True)
             made = [mix(*row, alpha, num_classes) for row in rows]
@@ -118,19 +125,25 @@ def _each_batch(mix: Any) -> Any:
 
 
 @traced_operation(spec=lambda *args: _mixed_spec(*args, floats=True), block=_each_batch(_mixup))
-def mixup_by_draw(images: Any, labels: Any, draw: Any, alpha: float, num_classes: int | None) -> Any:
+def mixup_by_draw(
+    images: TensorLike, labels: TensorLike, draw: TensorLike, alpha: float, num_classes: int | None
+) -> Tensor:
     """Return images and labels mixed as a number from 0 to 1 decides."""
     return _mixup(images, labels, draw, alpha, num_classes)
 
 
 @traced_operation(spec=lambda *args: _mixed_spec(*args, floats=False), block=_each_batch(_cutmix))
-def cutmix_by_draws(images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> Any:
+def cutmix_by_draws(
+    images: TensorLike, labels: TensorLike, draws: TensorLike, alpha: float, num_classes: int | None
+) -> Tensor:
     """Return images and labels mixed as three numbers from 0 to 1 decide."""
     return _cutmix(images, labels, draws, alpha, num_classes)
 
 
 @drawn
-def mixup(images: Any, labels: Any, rng: Any, alpha: float = 1.0, num_classes: int | None = None) -> Any:
+def mixup(
+    images: TensorLike, labels: TensorLike, rng: RandomSource, alpha: float = 1.0, num_classes: int | None = None
+) -> Tensor:
     """Mix each image of a batch with the one before it, and their labels, in shares drawn from Beta(alpha, alpha).
 
     Labels are a row of probabilities for each image, or numbers with `num_classes`.
@@ -150,7 +163,9 @@ def mixup(images: Any, labels: Any, rng: Any, alpha: float = 1.0, num_classes: i
 
 
 @drawn
-def cutmix(images: Any, labels: Any, rng: Any, alpha: float = 1.0, num_classes: int | None = None) -> Any:
+def cutmix(
+    images: TensorLike, labels: TensorLike, rng: RandomSource, alpha: float = 1.0, num_classes: int | None = None
+) -> Tensor:
     """Replace a box in each image of a batch by that of the image before it; labels are mixed by the box's share.
 
     Labels are a row of probabilities for each image, or numbers with `num_classes`.

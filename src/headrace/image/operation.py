@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from headrace.columns import Column, column_of, values
+from headrace.core.types import Array, Tensor
 from headrace.image.encoded import EncodedJpegs
 from headrace.image.images import Images
 from headrace.plan.spec import TensorSpec
@@ -24,7 +25,7 @@ Shape = tuple[int | None, int | None, int | None]
 def in_windows(rows: Callable[..., Column]) -> Callable[..., Column | Deferred | None]:
     """Return `deferred` of an operation that only cuts: of JPEGs that are still encoded it gives windows."""
 
-    def deferred(images: Deferred, **given: Any) -> Column | Deferred | None:
+    def deferred(images: Deferred, **given: object) -> Column | Deferred | None:
         return rows(images, **given) if isinstance(images, EncodedJpegs) else None
 
     return deferred
@@ -39,7 +40,7 @@ class Each:
         self.rows: Column = rows
 
 
-def each_row(argument: Any, count: int, dtype: Any = np.float64) -> NDArray[Any]:
+def each_row(argument: object, count: int, dtype: DTypeLike = np.float64) -> Array:
     """Return an argument for every row: its own, or the one that all share."""
     if isinstance(argument, Each):
         return np.ascontiguousarray(argument.rows, dtype)
@@ -66,12 +67,12 @@ def image_operation(
         signature = inspect.signature(fn)
         first = next(iter(signature.parameters))
 
-        def bind(*args: Any, **named: Any) -> dict[str, Any]:
+        def bind(*args: object, **named: object) -> dict[str, Any]:
             bound = signature.bind(*args, **named)
             bound.apply_defaults()
             return bound.arguments
 
-        def spec(*args: Any, **named: Any) -> TensorSpec:
+        def spec(*args: object, **named: object) -> TensorSpec:
             given = bind(*args, **named)
             image = given.pop(first)
             if not isinstance(image, TensorSpec) or image.rank not in (3, 4) or image.dtype is None:
@@ -84,11 +85,11 @@ def image_operation(
             made, dtype = (size, image.dtype) if shape is None else shape(size, image.dtype, **given)
             return TensorSpec((*image.shape[:-3], *made), dtype)
 
-        def block(*args: Any, **named: Any) -> Callable[..., Column | Deferred]:
+        def block(*args: object, **named: object) -> Callable[..., Column | Deferred]:
             def run(*columns: Column | Deferred) -> Column | Deferred:
                 left = iter(columns)
 
-                def fill(item: Any) -> Any:
+                def fill(item: object) -> Any:
                     return Each(next(left)) if isinstance(item, TensorSpec) else item
 
                 filled, keywords = map_arguments((args, named), fill)
@@ -104,7 +105,7 @@ def image_operation(
             return run
 
         @functools.wraps(fn)
-        def element(*args: Any, **named: Any) -> Any:
+        def element(*args: object, **named: object) -> Tensor:
             given = bind(*args, **named)
             image = np.asarray(given.pop(first))
             if image.ndim not in (3, 4):
@@ -141,7 +142,7 @@ def _rank(column: Column) -> int:
     return int(np.ndim(first))
 
 
-def _has_spec(tree: Any) -> bool:
+def _has_spec(tree: object) -> bool:
     found: list[Any] = []
     map_arguments(tree, lambda item: found.append(item) if isinstance(item, TensorSpec) else None)
     return bool(found)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column
 from headrace.columns.dense import pooled
+from headrace.core.types import RandomSource, Tensor, TensorLike
 from headrace.image.codecs import image_library
 from headrace.image.images import Images
 from headrace.image.operation import drawn, each_row, image_operation
@@ -73,7 +73,7 @@ def _sharpness(image: Pixels, factor: float, _: int) -> Pixels:
     return _blend(image, soft, factor)
 
 
-def _stretch(image: Pixels, *_: Any) -> Pixels:
+def _stretch(image: Pixels, *_: object) -> Pixels:
     """Return each channel from its least and its largest value to 0 and 255."""
     low, high = image.min((0, 1)).astype(np.float32), image.max((0, 1)).astype(np.float32)
     scale = np.divide(np.float32(255), high - low, out=np.ones_like(low), where=high > low)
@@ -81,7 +81,7 @@ def _stretch(image: Pixels, *_: Any) -> Pixels:
     return np.asarray(np.clip(made, 0, 255), np.uint8)
 
 
-def _equalize(image: Pixels, *_: Any) -> Pixels:
+def _equalize(image: Pixels, *_: object) -> Pixels:
     """Return each channel with its values spread evenly."""
     made = image.copy()
     for channel in range(image.shape[2]):
@@ -132,7 +132,7 @@ def check_magnitude(magnitude: int) -> None:
         raise ValueError(f"magnitude must be between 0 and {BINS - 1}, not {magnitude}")
 
 
-def _augment_rows(images: Images, draws: Any, magnitude: int, fill: int) -> Column:
+def _augment_rows(images: Images, draws: TensorLike, magnitude: int, fill: int) -> Column:
     if images.dtype != np.uint8:
         raise TypeError(f"rand_augment works on uint8, not {images.dtype}: use it before images become floats")
     check_magnitude(magnitude)
@@ -144,12 +144,12 @@ def _augment_rows(images: Images, draws: Any, magnitude: int, fill: int) -> Colu
 
 
 @image_operation(_augment_rows, lambda *known, **_: known, each=("draws",))
-def augment_by_draws(image: Any, draws: Any, magnitude: int, fill: int) -> Any:
+def augment_by_draws(image: TensorLike, draws: TensorLike, magnitude: int, fill: int) -> Tensor:
     """Return an image changed as pairs of numbers from 0 to 1 decide."""
 
 
 @drawn
-def rand_augment(image: Any, rng: Any, num_ops: int = 2, magnitude: int = 9, fill: int = 0) -> Any:
+def rand_augment(image: TensorLike, rng: RandomSource, num_ops: int = 2, magnitude: int = 9, fill: int = 0) -> Tensor:
     """Return the image after `num_ops` changes, chosen out of fourteen, of a strength from 0 to 30, as RandAugment has
     them.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column
+from headrace.core.types import RandomSource, Tensor, TensorLike
 from headrace.image.colour import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation
 from headrace.image.encoded import FLOATS, NEAREST, EncodedJpegs
 from headrace.image.geometry import Sized, cut_images, cuts_at, flip_if
@@ -19,7 +20,7 @@ from headrace.trace.values import Deferred
 
 
 @drawn
-def random_flip_left_right(image: Any, rng: Any, p: float = 0.5) -> Any:
+def random_flip_left_right(image: TensorLike, rng: RandomSource, p: float = 0.5) -> Tensor:
     """Return the image as in a mirror, with probability `p`.
 
     Args:
@@ -35,7 +36,7 @@ def random_flip_left_right(image: Any, rng: Any, p: float = 0.5) -> Any:
 
 
 @drawn
-def random_flip_up_down(image: Any, rng: Any, p: float = 0.5) -> Any:
+def random_flip_up_down(image: TensorLike, rng: RandomSource, p: float = 0.5) -> Tensor:
     """Return the image upside down, with probability `p`.
 
     Args:
@@ -49,7 +50,7 @@ def random_flip_up_down(image: Any, rng: Any, p: float = 0.5) -> Any:
     return flip_if(image, rng.random() < p, upside_down=True)
 
 
-def drawn_cuts(images: Sized, size: Any, draws: Any) -> NDArray[np.int64]:
+def drawn_cuts(images: Sized, size: TensorLike, draws: TensorLike) -> NDArray[np.int64]:
     """Return the crop of each image that two numbers from 0 to 1 determine."""
     height, width = two_sizes(size[:2])
     if len(size) == 3 and (images.shapes[:, 2] != size[2]).any():
@@ -63,7 +64,7 @@ def drawn_cuts(images: Sized, size: Any, draws: Any) -> NDArray[np.int64]:
     return cuts_at(images, corners[:, 0], corners[:, 1], height, width)
 
 
-def _crop_rows(images: Images | EncodedJpegs, size: Any, draws: Any) -> Column:
+def _crop_rows(images: Images | EncodedJpegs, size: TensorLike, draws: TensorLike) -> Column:
     made: Column = cut_images(images, drawn_cuts(images, size, draws))
     return made
 
@@ -74,12 +75,12 @@ def _crop_rows(images: Images | EncodedJpegs, size: Any, draws: Any) -> Column:
     each=("draws",),
     deferred=in_windows(_crop_rows),
 )
-def crop_by_draws(image: Any, size: Any, draws: Any) -> Any:
+def crop_by_draws(image: TensorLike, size: TensorLike, draws: TensorLike) -> Tensor:
     """Crop at a position that two numbers from 0 to 1 determine."""
 
 
 @drawn
-def random_crop(image: Any, size: Any, rng: Any) -> Any:
+def random_crop(image: TensorLike, size: TensorLike, rng: RandomSource) -> Tensor:
     """Crop a random part of size (height, width) from the image.
 
     Args:
@@ -96,7 +97,9 @@ def random_crop(image: Any, size: Any, rng: Any) -> Any:
 MAX_CROP_TRIES = 10
 
 
-def drawn_windows(images: Sized, numbers: NDArray[np.float64], scale: Any, ratio: Any) -> NDArray[np.int64]:
+def drawn_windows(
+    images: Sized, numbers: NDArray[np.float64], scale: Sequence[float], ratio: Sequence[float]
+) -> NDArray[np.int64]:
     """Return the window of each image that numbers from 0 to 1 determine."""
     cuts = np.zeros((len(images), 5), np.int64)
     for i, (height, width, _) in enumerate(images.shapes.tolist()):
@@ -105,7 +108,14 @@ def drawn_windows(images: Sized, numbers: NDArray[np.float64], scale: Any, ratio
 
 
 def _resized_crop_rows(
-    images: Images, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool, dtype: Any
+    images: Images,
+    size: TensorLike,
+    draws: TensorLike,
+    scale: Sequence[float],
+    ratio: Sequence[float],
+    method: str,
+    antialias: bool,
+    dtype: DTypeLike | None,
 ) -> Column:
     windows = drawn_windows(images, each_row(draws, len(images)), scale, ratio)
     made_dtype = resized_dtype(dtype, method, images.dtype)
@@ -118,7 +128,14 @@ def _resized_crop_rows(
 
 
 def _resized_crop_later(
-    images: Deferred, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool, dtype: Any
+    images: Deferred,
+    size: TensorLike,
+    draws: TensorLike,
+    scale: Sequence[float],
+    ratio: Sequence[float],
+    method: str,
+    antialias: bool,
+    dtype: DTypeLike | None,
 ) -> Column | Deferred | None:
     if not isinstance(images, EncodedJpegs):
         return None
@@ -127,7 +144,9 @@ def _resized_crop_later(
     )
 
 
-def _window(height: int, width: int, draws: NDArray[np.float64], scale: Any, ratio: Any) -> tuple[int, int, int, int]:
+def _window(
+    height: int, width: int, draws: NDArray[np.float64], scale: Sequence[float], ratio: Sequence[float]
+) -> tuple[int, int, int, int]:
     """Top, left, height and width: the first of the tries that fits, else the most of the middle that may be."""
     low, high = math.log(ratio[0]), math.log(ratio[1])
     for area, shape, top, left in draws.tolist():
@@ -151,23 +170,30 @@ def _window(height: int, width: int, draws: NDArray[np.float64], scale: Any, rat
     deferred=_resized_crop_later,
 )
 def resized_crop_by_draws(
-    image: Any, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool, dtype: Any = None
-) -> Any:
+    image: TensorLike,
+    size: TensorLike,
+    draws: TensorLike,
+    scale: Sequence[float],
+    ratio: Sequence[float],
+    method: str,
+    antialias: bool,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
     """Crop with a size and position that numbers from 0 to 1 determine, and resize."""
 
 
 @drawn
 def random_resized_crop(
-    image: Any,
-    size: Any,
-    rng: Any,
+    image: TensorLike,
+    size: TensorLike,
+    rng: RandomSource,
     scale: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
     method: str = "bilinear",
     antialias: bool = False,
     *,
     dtype: DTypeLike | None = None,
-) -> Any:
+) -> Tensor:
     """Crop a random part with an area in `scale` and an aspect ratio in `ratio`, and resize it.
 
     Of a JPEG that `decode_jpeg` gave within the same function, only this part is decoded.
@@ -191,7 +217,7 @@ def random_resized_crop(
 
 
 @drawn
-def random_brightness(image: Any, max_delta: float, rng: Any) -> Any:
+def random_brightness(image: TensorLike, max_delta: float, rng: RandomSource) -> Tensor:
     """`adjust_brightness` by something between -max_delta and max_delta.
 
     Args:
@@ -208,7 +234,7 @@ def random_brightness(image: Any, max_delta: float, rng: Any) -> Any:
 
 
 @drawn
-def random_contrast(image: Any, lower: float, upper: float, rng: Any) -> Any:
+def random_contrast(image: TensorLike, lower: float, upper: float, rng: RandomSource) -> Tensor:
     """`adjust_contrast` by a factor between `lower` and `upper`.
 
     Args:
@@ -224,7 +250,7 @@ def random_contrast(image: Any, lower: float, upper: float, rng: Any) -> Any:
 
 
 @drawn
-def random_saturation(image: Any, lower: float, upper: float, rng: Any) -> Any:
+def random_saturation(image: TensorLike, lower: float, upper: float, rng: RandomSource) -> Tensor:
     """`adjust_saturation` by a factor between `lower` and `upper`.
 
     Args:
@@ -240,7 +266,7 @@ def random_saturation(image: Any, lower: float, upper: float, rng: Any) -> Any:
 
 
 @drawn
-def random_hue(image: Any, max_delta: float, rng: Any) -> Any:
+def random_hue(image: TensorLike, max_delta: float, rng: RandomSource) -> Tensor:
     """`adjust_hue` by something between -max_delta and max_delta of a turn, which is at most 0.5.
 
     Args:
@@ -256,7 +282,7 @@ def random_hue(image: Any, max_delta: float, rng: Any) -> Any:
     return adjust_hue(image, rng.uniform(-max_delta, max_delta))
 
 
-def _between(lower: float, upper: float, rng: Any) -> Any:
+def _between(lower: float, upper: float, rng: RandomSource) -> Tensor:
     if not 0 <= lower <= upper:
         raise ValueError(f"factors need 0 <= lower <= upper, not {lower} and {upper}")
     return rng.uniform(lower, upper)

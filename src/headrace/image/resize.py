@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from headrace import _native
 from headrace.columns import Column, Varied
 from headrace.columns.dense import pooled
+from headrace.core.types import Array, DType, Tensor, TensorLike
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.decode_rows import decode_for_size
 from headrace.image.encoded import FLOATS, NEAREST, EncodedJpegs, ResizedJpegs
@@ -25,7 +26,7 @@ from headrace.trace.values import Deferred
 METHODS = ("nearest", "area", *KERNELS)
 
 
-def two_sizes(size: Any) -> tuple[int, int]:
+def two_sizes(size: TensorLike) -> tuple[int, int]:
     """Height and width."""
     try:
         height, width = (int(n) for n in size)
@@ -76,7 +77,7 @@ def resize_windows(
     windows: NDArray[np.int64],
     size: tuple[int, int],
     rounding: int = FLOATS,
-) -> NDArray[Any] | None:
+) -> Array | None:
     """Return a window of each image at one size, bilinear; None if they are not bytes of as many channels."""
     if isinstance(images, EncodedJpegs):
         return images.cut(windows).resize(*size, rounding)
@@ -89,7 +90,7 @@ def resize_windows(
     return out
 
 
-def resized_dtype(dtype: DTypeLike | None, method: str, own: Any) -> np.dtype[Any]:
+def resized_dtype(dtype: DTypeLike | None, method: str, own: Any) -> DType:
     """Return the dtype of resized images. Raise if it is not one that they can have."""
     if dtype is None:
         return np.dtype(own) if method == "nearest" else np.dtype(np.float32)
@@ -99,7 +100,7 @@ def resized_dtype(dtype: DTypeLike | None, method: str, own: Any) -> np.dtype[An
     return wanted
 
 
-def to_dtype(column: Column, dtype: np.dtype[Any]) -> Column:
+def to_dtype(column: Column, dtype: DType) -> Column:
     """Return resized images in a dtype that they can have: floats are rounded half to even, and 0 to 255."""
     if isinstance(column, np.ndarray):
         return _to_dtype(column, dtype)
@@ -107,17 +108,17 @@ def to_dtype(column: Column, dtype: np.dtype[Any]) -> Column:
     return column if column.dtype == dtype else Varied(_to_dtype(column.packed(), dtype), column.shapes)
 
 
-def _to_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _to_dtype(values: Array, dtype: DType) -> Array:
     if values.dtype == dtype:
         return values
     if dtype == np.uint8:
         values = np.nan_to_num(np.clip(np.rint(values), 0, 255), nan=0)
-    made: NDArray[Any] = values.astype(dtype)
+    made: Array = values.astype(dtype)
     return made
 
 
 def _bilinear(
-    data: NDArray[Any], images: Images, sizes: NDArray[np.int64], out: NDArray[np.float32], starts: NDArray[np.int64]
+    data: Array, images: Images, sizes: NDArray[np.int64], out: NDArray[np.float32], starts: NDArray[np.int64]
 ) -> None:
     even = len(sizes) and (sizes == sizes[0]).all() and (images.shapes[:, 2] == images.shapes[0, 2]).all()
     if even:
@@ -130,7 +131,7 @@ def _bilinear(
         _native.resize_bilinear(data, images.starts[i : i + 1], images.shapes[i : i + 1], height, width, into)
 
 
-def _nearest(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+def _nearest(image: Array, height: int, width: int) -> Array:
     def places(size: int, wanted: int) -> NDArray[np.int64]:
         scale = np.float32(size) / np.float32(wanted)
         at = np.floor((np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * scale).astype(np.int64)
@@ -140,7 +141,7 @@ def _nearest(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
 
 
 def _resize_rows(
-    images: Images, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    images: Images, size: TensorLike, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: DTypeLike | None
 ) -> Column:
     height, width = two_sizes(size)
     wanted = resized_dtype(dtype, method, images.dtype)
@@ -162,7 +163,12 @@ def whole_windows(images: Images | EncodedJpegs) -> NDArray[np.int64]:
 
 
 def resize_later(
-    images: Deferred, windows: NDArray[np.int64] | None, size: Any, method: str, antialias: bool, dtype: Any
+    images: Deferred,
+    windows: NDArray[np.int64] | None,
+    size: TensorLike,
+    method: str,
+    antialias: bool,
+    dtype: DTypeLike | None,
 ) -> Column | Deferred | None:
     """Return what `resize` gives of windows of JPEGs that are still encoded; None if they are to be decoded first."""
     if not isinstance(images, EncodedJpegs) or method != "bilinear" or antialias:
@@ -173,13 +179,24 @@ def resize_later(
 
 
 def _resize_later(
-    images: Deferred, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    images: Deferred,
+    size: TensorLike,
+    method: str,
+    preserve_aspect_ratio: bool,
+    antialias: bool,
+    dtype: DTypeLike | None,
 ) -> Column | Deferred | None:
     return None if preserve_aspect_ratio else resize_later(images, None, size, method, antialias, dtype)
 
 
 def _resize_shape(
-    shape: Shape, own: Any, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
+    shape: Shape,
+    own: object,
+    size: TensorLike,
+    method: str,
+    preserve_aspect_ratio: bool,
+    antialias: bool,
+    dtype: DTypeLike | None,
 ) -> tuple[Shape, Any]:
     del antialias
     height, width = two_sizes(size)
@@ -192,14 +209,14 @@ def _resize_shape(
 
 @image_operation(_resize_rows, _resize_shape, deferred=_resize_later)
 def resize(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     method: str = "bilinear",
     preserve_aspect_ratio: bool = False,
     antialias: bool = False,
     *,
     dtype: DTypeLike | None = None,
-) -> Any:
+) -> Tensor:
     """Resize an image, or a batch, to (height, width), in float32; with "nearest", in its own dtype.
 
     `method` is "bilinear", "nearest", "area", "bicubic", "lanczos3", "lanczos5", "gaussian" or "mitchellcubic". With
@@ -260,8 +277,8 @@ def place_images(images: Images, corners: NDArray[np.int64], height: int, width:
     ),
 )
 def resize_with_pad(
-    image: Any, target_height: int, target_width: int, method: str = "bilinear", antialias: bool = False
-) -> Any:
+    image: TensorLike, target_height: int, target_width: int, method: str = "bilinear", antialias: bool = False
+) -> Tensor:
     """Resize an image to fit into the size, keeping its aspect ratio, and pad it with zeros.
 
     Args:
@@ -284,7 +301,12 @@ def resize_with_pad(
     block=lambda contents, *how, **named: lambda rows: decode_and_resize_column(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_and_resize(
-    contents: Any, size: Any, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
+    contents: TensorLike,
+    size: TensorLike,
+    channels: int = 3,
+    *,
+    fast: bool = False,
+    max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[np.float32]:
     """`resize(decode_image(contents, channels), size)`, at once.
 
@@ -306,7 +328,7 @@ def decode_and_resize(
 
 
 def decode_and_resize_column(
-    rows: Any, size: Any, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
+    rows: TensorLike, size: TensorLike, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
 ) -> NDArray[np.float32]:
     """Return the block form of `decode_and_resize`."""
     height, width = two_sizes(size)

@@ -5,20 +5,19 @@ Equal seeds give equal results, on every machine. They are not those that Tensor
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from headrace.core.types import Tensor, TensorLike
 from headrace.image import random
 from headrace.image.decode import decode_jpeg
 from headrace.image.encode import encode_jpeg
 
 
-def _generator(seed: Any) -> np.random.Generator:
+def _generator(seed: TensorLike) -> np.random.Generator:
     return np.random.default_rng([int(part) % (1 << 64) for part in np.ravel(seed)])
 
 
-def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
+def stateless_random_flip_left_right(image: TensorLike, seed: TensorLike) -> Tensor:
     """Return the image, or its mirror image with probability 1/2.
 
     Args:
@@ -31,7 +30,7 @@ def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
     return random.random_flip_left_right(image, _generator(seed))
 
 
-def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
+def stateless_random_flip_up_down(image: TensorLike, seed: TensorLike) -> Tensor:
     """Return the image, or upside down with probability 1/2.
 
     Args:
@@ -41,7 +40,7 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
     return random.random_flip_up_down(image, _generator(seed))
 
 
-def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = None) -> Any:  # noqa: ARG001
+def stateless_random_crop(value: TensorLike, size: TensorLike, seed: TensorLike, name: str | None = None) -> Tensor:  # noqa: ARG001
     """Return a part of the image, (height, width, channels) large.
 
     Args:
@@ -53,7 +52,7 @@ def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = N
     return random.random_crop(value, tuple(int(n) for n in size), _generator(seed))
 
 
-def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
+def stateless_random_brightness(image: TensorLike, max_delta: float, seed: TensorLike) -> Tensor:
     """Return the image, brighter or darker by up to `max_delta`.
 
     Args:
@@ -64,7 +63,7 @@ def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
     return random.random_brightness(image, max_delta, _generator(seed))
 
 
-def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Any:
+def stateless_random_contrast(image: TensorLike, lower: float, upper: float, seed: TensorLike) -> Tensor:
     """Return the image with its contrast multiplied by a number from `lower` to `upper`.
 
     Args:
@@ -76,7 +75,7 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
     return random.random_contrast(image, lower, upper, _generator(seed))
 
 
-def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Any:
+def stateless_random_hue(image: TensorLike, max_delta: float, seed: TensorLike) -> Tensor:
     """Return the image with its hue moved by up to `max_delta`.
 
     Args:
@@ -87,7 +86,7 @@ def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Any:
     return random.random_hue(image, max_delta, _generator(seed))
 
 
-def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
+def stateless_random_saturation(image: TensorLike, lower: float, upper: float, seed: TensorLike = None) -> Tensor:
     """Return the image with its saturation multiplied by a number from `lower` to `upper`.
 
     Args:
@@ -99,7 +98,9 @@ def stateless_random_saturation(image: Any, lower: float, upper: float, seed: An
     return random.random_saturation(image, lower, upper, _generator(seed))
 
 
-def stateless_random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any) -> Any:
+def stateless_random_jpeg_quality(
+    image: TensorLike, min_jpeg_quality: int, max_jpeg_quality: int, seed: TensorLike
+) -> Tensor:
     """Return the image as a JPEG of a quality between the two, the upper one excluded, shows it.
 
     Args:

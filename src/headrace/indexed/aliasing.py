@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array
 from headrace.errors import warn_once
 
 SAMPLES = 61  # places that are compared, evenly spread over an array
@@ -18,7 +19,7 @@ class SharedArrays:
 
     __slots__ = ("_arrays", "_changed", "_paths", "_places", "_samples")
 
-    def __init__(self, paths: Sequence[str], arrays: Sequence[NDArray[Any]]) -> None:
+    def __init__(self, paths: Sequence[str], arrays: Sequence[Array]) -> None:
         self._paths = list(paths)
         self._arrays = list(arrays)
         self._places = [_places(array) for array in arrays]
@@ -44,7 +45,7 @@ class SharedArrays:
                 return
 
 
-def shared_arrays(paths: Sequence[str], given: Sequence[Any], columns: Sequence[Any]) -> SharedArrays | None:
+def shared_arrays(paths: Sequence[str], given: Sequence[object], columns: Sequence[object]) -> SharedArrays | None:
     """Return those among the given arrays that the columns are views of, None if there are none."""
     found = [
         (path, value)
@@ -54,16 +55,16 @@ def shared_arrays(paths: Sequence[str], given: Sequence[Any], columns: Sequence[
     return SharedArrays([path for path, _ in found], [value for _, value in found]) if found else None
 
 
-def _is_view(column: Any, array: NDArray[Any]) -> bool:
+def _is_view(column: object, array: Array) -> bool:
     same = isinstance(column, np.ndarray) and column.dtype == array.dtype and not column.dtype.hasobject
     return same and np.may_share_memory(column, array)
 
 
-def _places(array: NDArray[Any]) -> NDArray[np.int64]:
+def _places(array: Array) -> NDArray[np.int64]:
     return np.linspace(0, array.size - 1, min(SAMPLES, array.size)).astype(np.int64)
 
 
-def _sample(array: NDArray[Any], places: NDArray[np.int64]) -> bytes:
+def _sample(array: Array, places: NDArray[np.int64]) -> bytes:
     if array.flags.c_contiguous:
         return array.take(places).tobytes()
     return array.flat[places].tobytes()  # take() would copy all of it

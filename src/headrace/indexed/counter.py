@@ -13,6 +13,7 @@ from headrace import _native
 from headrace.columns import Indices
 from headrace.columns.block import Block, scalar_block
 from headrace.core import keys
+from headrace.core.types import DType
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -74,7 +75,7 @@ class Counter(Numbered):
 
     start: Any
     step: Any
-    dtype: np.dtype[Any] = field(default=np.dtype(np.int64))
+    dtype: DType = field(default=np.dtype(np.int64))
 
     @property
     def spec(self) -> Spec:

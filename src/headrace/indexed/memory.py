@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
+def from_tensors(tensors: object, name: str | None = None) -> Dataset:
     """Return a dataset of a single element.
 
     Args:
@@ -48,7 +48,7 @@ def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
     return dataset_of(Memory(spec, 1, structure, columns, "from_tensors", shared, wide, site=user_site(), name=name))
 
 
-def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
+def from_tensor_slices(tensors: object, name: str | None = None) -> Dataset:
     """Return a dataset of the slices of arrays along their first axis.
 
     The arrays are not copied: later writes to them change the elements, which the next pass reports with a warning.
@@ -103,7 +103,7 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
     return dataset_of(node)
 
 
-def python_numbers(paths: Sequence[str], given: Sequence[Any], made: Sequence[Any]) -> str:
+def python_numbers(paths: Sequence[str], given: Sequence[object], made: Sequence[object]) -> str:
     """Return which components are of 64 bits because Python numbers are: tf.data makes int32 and float32 of them."""
     found = []
     for path, value, column in zip(paths, given, made, strict=True):
@@ -116,7 +116,7 @@ def python_numbers(paths: Sequence[str], given: Sequence[Any], made: Sequence[An
     return f"Python numbers: {', '.join(found)}" if found else ""
 
 
-def _single(value: Any) -> Column:
+def _single(value: object) -> Column:
     if isinstance(value, np.ndarray):
         return read_only(value[None])
     return np.array([value], value.dtype) if isinstance(value, np.generic) else [value]

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, scalar_block
+from headrace.core.types import Array, DType
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -69,7 +70,7 @@ class Range(Numbered):
     start: int
     stop: int
     step: int = 1
-    dtype: np.dtype[Any] = np.dtype(np.int64)  # noqa: RUF009 - dtypes are immutable
+    dtype: DType = np.dtype(np.int64)  # noqa: RUF009 - dtypes are immutable
 
     fallible = False
 
@@ -81,7 +82,7 @@ class Range(Numbered):
     def cardinality(self) -> Cardinality:
         return Cardinality(max(0, -(-(self.stop - self.start) // self.step)))
 
-    def values(self, indices: Indices) -> NDArray[Any]:
+    def values(self, indices: Indices) -> Array:
         """Return these numbers of the progression."""
         if max(abs(self.start), abs(self.stop)) < 2**62:
             values = indices if self.step == 1 else indices * self.step

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headrace.columns import Indices
 from headrace.columns.block import Block, gathered
 from headrace.core.paths import local_only
+from headrace.core.types import Component, Nested
 from headrace.errors import SpecError, StorageError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -42,7 +43,7 @@ ReaderFunc = Callable[["Dataset"], "Dataset"]
 
 def load(
     path: str | os.PathLike[str],
-    element_spec: Any = None,
+    element_spec: Nested = None,
     compression: str | None = None,  # noqa: ARG001 - the files say how they are compressed
     reader_func: ReaderFunc | None = None,
     wait: bool = False,
@@ -137,7 +138,7 @@ class PartList(Sequence[StoredPart]):
     def __init__(self, parts: Sequence[StoredPart]) -> None:
         self._parts = tuple(parts)
 
-    def __getitem__(self, number: Any) -> Any:
+    def __getitem__(self, number: Any) -> Component:
         return self._parts[number]
 
     def __len__(self) -> int:

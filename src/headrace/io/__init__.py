@@ -3,8 +3,9 @@
 Each function has a block form that `map` uses. It knows formats, but no source that trainers use.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Attribute
 from headrace.io import gfile
 from headrace.io.csv import decode_csv
 from headrace.io.decode import decode_compressed, decode_json, decode_raw
@@ -59,7 +60,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.io", name)

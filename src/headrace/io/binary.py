@@ -9,13 +9,14 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns import arrow_text
+from headrace.core.types import TensorLike
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def bytes_column(records: Any) -> pa.LargeBinaryArray:
+def bytes_column(records: TensorLike) -> pa.LargeBinaryArray:
     """Return a column of bytes out of whatever holds some: a list, an object array, an Arrow array of bytes
     or strings.
     """
@@ -38,7 +39,7 @@ def bytes_column(records: Any) -> pa.LargeBinaryArray:
     return pa.array([row.encode() if isinstance(row, str) else row for row in rows], pa.large_binary())
 
 
-def record_bytes(record: Any) -> bytes:
+def record_bytes(record: object) -> bytes:
     """Return one record as it is written. Raise if it is not bytes."""
     if isinstance(record, bytes):
         return record
@@ -56,14 +57,14 @@ def record_bytes(record: Any) -> bytes:
     )
 
 
-def record(spec: Any) -> bool:
+def record(spec: object) -> bool:
     """Return whether a traced function has one record here; a batch of them it does not."""
     if not isinstance(spec, TensorSpec) or spec.shape != () or spec.dtype is None or spec.dtype.kind not in "SUO":
         raise ValueError(f"it is given {spec} where a single record is needed")
     return True
 
 
-def batch_size(spec: Any) -> int | None:
+def batch_size(spec: object) -> int | None:
     """Return how many records a traced function has in one row, as far as known."""
     if not isinstance(spec, TensorSpec) or spec.rank != 1 or spec.dtype is None or spec.dtype.kind not in "SUO":
         raise ValueError(f"it is given {spec} where a row of records is needed")
@@ -71,7 +72,7 @@ def batch_size(spec: Any) -> int | None:
     return spec.shape[0]
 
 
-def bytes_shape(value: Any) -> tuple[int, ...] | None:
+def bytes_shape(value: object) -> tuple[int, ...] | None:
     """Return the shape of an argument that holds bytes: () for one, None for an Arrow array."""
     if isinstance(value, bytes | str | bytearray | memoryview | np.bytes_):
         return ()
@@ -80,7 +81,7 @@ def bytes_shape(value: Any) -> tuple[int, ...] | None:
     return (len(value),) if isinstance(value, Sequence) else None
 
 
-def one_record(value: Any) -> list[Any]:
+def one_record(value: object) -> list[Any]:
     """Return a column's worth of a single record, refusing more."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()

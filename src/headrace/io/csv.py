@@ -12,6 +12,7 @@ from headrace import _native
 from headrace.columns import Column, box_text
 from headrace.columns.arrow_text import Offsets, parts
 from headrace.columns.arrow_text import binary as binary_of
+from headrace.core.types import TensorLike
 from headrace.errors import ParseError
 from headrace.formats.csv.columns import KINDS, CsvColumn, csv_default_column
 from headrace.formats.csv.format import NOT_SPLIT
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def _fields(records: Any, record_defaults: Sequence[Any], *_: Any, **__: Any) -> tuple[TensorSpec, ...]:
+def _fields(records: TensorLike, record_defaults: Sequence[object], *_: object, **__: object) -> tuple[TensorSpec, ...]:
     record(records)
     return tuple(TensorSpec((), column.kind) for column in _columns(record_defaults))
 
 
-def _compile_columns(records: Any, *how: Any, **named: Any) -> Callable[[Any], tuple[Column, ...]]:
+def _compile_columns(records: TensorLike, *how: Any, **named: Any) -> Callable[[Any], tuple[Column, ...]]:
     del records
     return lambda rows: tuple(decode_csv_columns(bytes_column(rows), *how, **named))
 
 
 @traced_operation(spec=_fields, block=_compile_columns)
 def decode_csv(
-    records: Any,
-    record_defaults: Sequence[Any],
+    records: TensorLike,
+    record_defaults: Sequence[object],
     field_delim: str = ",",
     use_quote_delim: bool = True,
     na_value: str = "",
@@ -71,7 +72,7 @@ def decode_csv(
 
 def decode_csv_columns(
     rows: pa.LargeBinaryArray,
-    record_defaults: Sequence[Any],
+    record_defaults: Sequence[object],
     field_delim: str = ",",
     use_quote_delim: bool = True,
     na_value: str = "",
@@ -102,7 +103,7 @@ def decode_csv_columns(
     return [_finish_column(values, column.kind) for values, column in zip(made, kinds, strict=True)]
 
 
-def _columns(record_defaults: Sequence[Any]) -> list[CsvColumn]:
+def _columns(record_defaults: Sequence[object]) -> list[CsvColumn]:
     columns = []
     for number, default in enumerate(record_defaults):
         try:

@@ -16,6 +16,7 @@ from headrace.columns.arrow_text import parts
 from headrace.columns.block import leaf
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component, DType, Tensor, TensorLike
 from headrace.errors import ParseError, what_there_is
 from headrace.formats.shared.unpack import CODECS, DamagedError, unpack_bytes
 from headrace.io.binary import bytes_column, bytes_shape, one_record, record
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def _reads_all(input_bytes: Any, out_type: Any, little_endian: bool = True, fixed_length: int | None = None) -> bool:
+def _reads_all(
+    input_bytes: TensorLike, out_type: object, little_endian: bool = True, fixed_length: int | None = None
+) -> bool:
     del input_bytes, out_type, little_endian
     return fixed_length is None or fixed_length > 0
 
 
 def _raw_spec(
-    input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
+    input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
 ) -> TensorSpec:
     del little_endian
     record(input_bytes)
@@ -47,8 +50,8 @@ def _raw_spec(
     reads_all=_reads_all,
 )
 def decode_raw(
-    input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
-) -> NDArray[Any]:
+    input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
+) -> Array:
     """Read the bytes of each record as numbers, along a new last axis; `fixed_length` bytes of each, cut or filled with
     0.
 
@@ -82,7 +85,7 @@ def decode_raw(
 
 def decode_raw_column(
     rows: pa.LargeBinaryArray, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
-) -> NDArray[Any] | Ragged:
+) -> Array | Ragged:
     """Return the block form of `decode_raw`: dense if all rows have one length, and then sharing memory if possible."""
     dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
     if dtype.kind not in "biufc":
@@ -108,7 +111,7 @@ def decode_raw_column(
     return numbers.reshape(len(offsets) - 1, length // dtype.itemsize)
 
 
-def _numbers(content: NDArray[np.uint8], dtype: np.dtype[Any], little_endian: bool) -> NDArray[Any]:
+def _numbers(content: NDArray[np.uint8], dtype: DType, little_endian: bool) -> Array:
     numbers = content.view(dtype.newbyteorder("<" if little_endian else ">"))
     numbers = numbers.astype(dtype, copy=False)
     return numbers if numbers.flags.aligned else numbers.copy()
@@ -128,7 +131,7 @@ def _of_length(values: NDArray[np.uint8], offsets: NDArray[np.int64], length: in
     return made.ravel()
 
 
-def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> TensorSpec:
+def _buffer_spec(buffer: TensorLike, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> TensorSpec:
     if not isinstance(buffer, TensorSpec) or buffer != TensorSpec((), "S") or count != -1 or offset < 0:
         raise ValueError(f"of {buffer}, {count} values from {offset} on")
     if (made := np.dtype(dtype)).kind not in "iufc" or not made.isnative:
@@ -136,7 +139,7 @@ def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset:
     return TensorSpec((None,), made)
 
 
-def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> NDArray[Any] | Ragged:
+def _buffer_column(buffer: TensorLike, dtype: DTypeLike = float, offset: int = 0) -> Array | Ragged:
     """Return the block form of `np.frombuffer`."""
     rows = decode_raw_column(bytes_column(buffer), np.uint8)
     if isinstance(rows, Ragged):
@@ -161,7 +164,9 @@ OF_NUMPY["frombuffer"] = traced_operation(
         lambda rows: decode_compressed_column(bytes_column(rows), compression_type, **how)
     ),
 )
-def decode_compressed(bytes: Any, compression_type: str = "", *, max_record_bytes: int = MAX_RECORD_BYTES) -> Any:
+def decode_compressed(
+    bytes: TensorLike, compression_type: str = "", *, max_record_bytes: int = MAX_RECORD_BYTES
+) -> Tensor:
     """Return decompressed bytes.
 
     Args:
@@ -208,7 +213,7 @@ def _unpacked(row: bytes, compression_type: str, most: int) -> bytes:
     return unpack_bytes(row, compression_type, most)
 
 
-def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
+def decode_json(records: TensorLike, fields: Mapping[str, object] | None = None) -> Tensor:
     """JSON objects as dicts of arrays.
 
     `fields` names what is wanted: by a dtype if it must be there, by a default value if it need not.
@@ -231,7 +236,7 @@ def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
     }
 
 
-def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | None = None) -> dict[str, Column]:
+def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, object] | None = None) -> dict[str, Column]:
     """Return the block form of `decode_json`; without `fields`, those of the first record."""
     found = []
     for number, row in enumerate(box_text(rows).tolist()):
@@ -250,7 +255,7 @@ def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | N
     }
 
 
-def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
+def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Component:
     """Return one field of a record, as its dtype, its default or nothing at all prescribes."""
     required = wanted is None or isinstance(wanted, type | np.dtype)
     value = record.get(name)
@@ -276,7 +281,7 @@ def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
     return made[()]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """Return a value as an error shows it, however deep it is."""
     try:
         return f"{value!r:.200}"
@@ -284,7 +289,7 @@ def _short(value: Any) -> str:
         return f"a nested {type(value).__name__}"
 
 
-def _object_array(rows: Any) -> NDArray[Any]:
+def _object_array(rows: Any) -> Array:
     made = np.empty(len(rows), object)
     made[:] = rows
     return made

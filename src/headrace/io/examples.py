@@ -12,8 +12,10 @@ from headrace import _native
 from headrace.columns import Stacked, Varied, in_plain_kinds
 from headrace.columns.arrow_text import binary as binary_of
 from headrace.columns.arrow_text import parts
+from headrace.columns.kind import Column
 from headrace.core.extended import is_extended
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.errors import ParseError
 from headrace.io.binary import bytes_column
 from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def encode_example(features: Mapping[str, Any]) -> bytes:
+def encode_example(features: Mapping[str, object]) -> bytes:
     """Return one serialized tf.Example: integers as int64, floats as float32, text as UTF-8.
 
     None and empty lists are left out, because their type is unknown.
@@ -54,7 +56,7 @@ def encode_examples(columns: Mapping[str, Any]) -> pa.LargeBinaryArray:
     return binary_of(*_native.encode_examples(written, next(iter(lengths.values()))))
 
 
-def encode_sequence_example(context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]]) -> bytes:
+def encode_sequence_example(context: Mapping[str, object], feature_lists: Mapping[str, Sequence[object]]) -> bytes:
     """Return one serialized tf.SequenceExample: features of the whole, and lists with features for each step.
 
     Args:
@@ -102,7 +104,7 @@ class Example(dict[str, Any]):
         return f"Example({super().__repr__()})"
 
 
-def _parse(data: memoryview) -> dict[str, NDArray[Any]]:
+def _parse(data: memoryview) -> dict[str, Array]:
     found = {}
     for features in (f.value for f in fields(data) if f[:2] == (1, 2)):
         for entry in (f.value for f in fields(features) if f[:2] == (1, 2)):
@@ -125,7 +127,7 @@ def feature_names(serialized: bytes) -> list[str]:
     return found
 
 
-def _feature_values(feature: memoryview) -> NDArray[Any] | None:
+def _feature_values(feature: memoryview) -> Array | None:
     """Return the values of one Feature; of several lists those of the last kind."""
     kind = 0
     lists: list[memoryview] = []
@@ -144,17 +146,17 @@ def _feature_values(feature: memoryview) -> NDArray[Any] | None:
     return np.concatenate([np.empty(0, DTYPES[kind]), *(numbers(f, DTYPES[kind]) for f in found)])
 
 
-def _holds_nothing(value: Any) -> bool:
+def _holds_nothing(value: object) -> bool:
     return value is None or (isinstance(value, Sequence) and not isinstance(value, str | bytes) and not len(value))
 
 
-def _flat_or_listed(name: str, value: Any) -> NDArray[Any] | list[Any]:
+def _flat_or_listed(name: str, value: object) -> Array | list[Any]:
     """Return what is not a plain number or text, or a list of these, as the kernel takes it."""
     row = _flat(name, value)
     return row.tolist() if row.dtype.hasobject else row
 
 
-def _flat(name: str, value: Any) -> NDArray[Any]:
+def _flat(name: str, value: object) -> Array:
     """Return the values of a feature in one row: int64, float32 or bytes."""
     array = np.asarray(value, object) if isinstance(value, str | bytes) else np.asarray(value)
     if array.dtype.kind in "SU":
@@ -162,7 +164,7 @@ def _flat(name: str, value: Any) -> NDArray[Any]:
     return _convert(name, array.ravel())
 
 
-def _convert(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _convert(name: str, array: Array) -> Array:
     if array.dtype.kind in "iub":
         if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
             raise ValueError(f"feature {name!r}: {array.max()} does not fit into int64")
@@ -177,17 +179,17 @@ def _convert(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-WrittenFeature = tuple[bytes, int, NDArray[Any], "NDArray[np.int64] | None", "NDArray[np.int64] | None"]
+WrittenFeature = tuple[bytes, int, Array, "NDArray[np.int64] | None", "NDArray[np.int64] | None"]
 
 
-def _write_column(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> WrittenFeature:
+def _write_column(name: str, values: Array, splits: NDArray[np.int64] | None) -> WrittenFeature:
     """Return one column as the kernel takes it."""
     if values.dtype == object:
         return name.encode(), BYTES, *parts(bytes_column(values)), splits
     return name.encode(), INT64 if values.dtype == np.int64 else FLOAT, values, None, splits
 
 
-def _column(name: str, column: Any) -> WrittenFeature:
+def _column(name: str, column: Column) -> WrittenFeature:
     if isinstance(column, Stacked | Varied):
         column = in_plain_kinds(column)
     if isinstance(column, Ragged):
@@ -212,7 +214,7 @@ def _column(name: str, column: Any) -> WrittenFeature:
     return name.encode(), BYTES, *parts(bytes_column(column)), None
 
 
-def _textual(column: Any) -> bool:
+def _textual(column: Column) -> bool:
     import pyarrow as pa
 
     kind = column.type
@@ -224,7 +226,7 @@ def _textual(column: Any) -> bool:
     )
 
 
-def _feature(values: NDArray[Any]) -> bytes:
+def _feature(values: Array) -> bytes:
     """Return one tf.train.Feature."""
     if values.dtype == object:
         items = (v.encode() if isinstance(v, str) else v for v in values.tolist())

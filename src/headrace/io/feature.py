@@ -11,7 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import box_text
 from headrace.columns.arrow_text import binary
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 
 BYTES, FLOAT, INT64 = 1, 2, 3
 """The kernels' codes of feature types."""
@@ -39,13 +41,13 @@ class Request(NamedTuple):
 class FoundValues(NamedTuple):
     """The values of a request in all records, and their boundaries."""
 
-    values: NDArray[Any]
+    values: Array
     ends: NDArray[np.int64] | None
     splits: NDArray[np.int64]
     steps: NDArray[np.int64]
 
     @property
-    def array(self) -> NDArray[Any]:
+    def array(self) -> Array:
         """The values, bytes as objects."""
         return self.values if self.ends is None else box_text(binary(self.values, self.ends))
 
@@ -83,10 +85,10 @@ class Feature(ABC):
         """Return the lists it is made of."""
 
     @abstractmethod
-    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Column:
         """Return the column of a block, one row a record (or step)."""
 
-    def as_batch(self, column: Any) -> Any:
+    def as_batch(self, column: Column) -> Column:
         """Return the column as one batch."""
         return column
 
@@ -103,7 +105,7 @@ def varying(name: str, kind: int, *, single: bool, in_steps: bool) -> Request:
     return Request(name.encode(), kind, in_steps, -1, skip_empty=single and not in_steps)
 
 
-def sizes_of(shape: Any) -> tuple[int, ...]:
+def sizes_of(shape: object) -> tuple[int, ...]:
     """Return a shape as a tuple of sizes, all of which are known."""
     sizes = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
     if any(size is None or size < 0 for size in sizes):
@@ -111,7 +113,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def as_tuples(value: Any) -> Any:
+def as_tuples(value: object) -> Any:
     """Return lists and arrays as tuples, so that descriptions can be compared."""
     if isinstance(value, np.ndarray):
         value = value.tolist()

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from headrace.columns import box_text
 from headrace.columns.arrow_text import binary
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component
 from headrace.io.feature import BYTES, DTYPES, INT64, Feature, FoundValues, Request, as_tuples, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 
@@ -54,14 +56,14 @@ class FixedLenFeature(Feature):
         size, required = math.prod(self.shape), default is None
         return [Request(name.encode(), self.kind, False, size, 1, required, skip_empty=True, default=default)]
 
-    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:  # noqa: ARG002
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Column:  # noqa: ARG002
         """Dense; bytes without a shape stay in Arrow's layout."""
         values, ends, _, _ = found[0]
         if ends is not None and not self.shape:
             return binary(values, ends)
         return found[0].array.reshape(rows, *self.shape)
 
-    def as_batch(self, column: Any) -> Any:
+    def as_batch(self, column: Column) -> Column:
         """Return bytes as objects."""
         return column if isinstance(column, np.ndarray) else box_text(column)
 
@@ -105,15 +107,15 @@ class FixedLenSequenceFeature(Feature):
             raise ValueError(f"feature {name!r}: FixedLenSequenceFeature in an Example needs allow_missing=True")
         return [Request(name.encode(), self.kind, False, -1, size, skip_empty=True)]
 
-    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:  # noqa: ARG002
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Column:  # noqa: ARG002
         """Ragged; in steps, dense."""
         values, splits = found[0].array.reshape(-1, *self.shape), found[0].splits
         return values if splits is None else Ragged._of(values, splits // math.prod(self.shape))
 
-    def as_batch(self, column: Any) -> NDArray[Any]:
+    def as_batch(self, column: Column) -> Array:
         """Padded."""
-        empty: Any = b"" if self.kind == BYTES else 0
-        padded: NDArray[Any] = column.to_padded(empty if self.default_value is None else self.default_value)
+        empty: Column = b"" if self.kind == BYTES else 0
+        padded: Array = column.to_padded(empty if self.default_value is None else self.default_value)
         return padded
 
     def spec(self, *, batch: bool) -> TensorSpec:
@@ -148,7 +150,7 @@ class VarLenFeature(Feature):
         return TensorSpec((None,) * batch + (None,), DTYPES[self.kind])
 
 
-def _default(name: str, value: Any, kind: int, shape: tuple[int, ...]) -> Any:
+def _default(name: str, value: object, kind: int, shape: tuple[int, ...]) -> Component:
     array = np.asarray(value, object if kind == BYTES else None)
     if array.size != math.prod(shape):
         raise ValueError(f"feature {name!r}: the default has shape {array.shape} where {shape} was asked")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 
 from headrace.columns import Column, values
 from headrace.core.paths import refuse_shortened_url
+from headrace.core.types import Tensor, TensorLike
 from headrace.formats.shared.files import as_path, local_path, read_all, remote
 from headrace.io import gfile
 from headrace.io.binary import bytes_column
@@ -17,7 +17,7 @@ from headrace.remote.transport import ALONE
 from headrace.trace.operation import traced_operation
 
 
-def _read_spec(filename: Any, name: str | None = None) -> TensorSpec:  # noqa: ARG001 - as tf.io's
+def _read_spec(filename: TensorLike, name: str | None = None) -> TensorSpec:  # noqa: ARG001 - as tf.io's
     if not isinstance(filename, TensorSpec) or filename.shape != ():
         raise ValueError(f"it is given {filename} where the name of a file is needed")
     return TensorSpec((), "S")
@@ -32,7 +32,7 @@ def read_file_column(rows: Column) -> Column:
     spec=_read_spec,
     block=lambda filename, name=None: read_file_column,  # noqa: ARG005
 )
-def read_file(filename: Any, name: str | None = None) -> bytes:  # noqa: ARG001 - in its place as in TensorFlow
+def read_file(filename: TensorLike, name: str | None = None) -> bytes:  # noqa: ARG001 - in its place as in TensorFlow
     """Return the bytes of a file, by its path or URL.
 
     Args:
@@ -47,7 +47,7 @@ def read_file(filename: Any, name: str | None = None) -> bytes:  # noqa: ARG001 
     return content
 
 
-def write_file(filename: Any, contents: bytes | str, name: str | None = None) -> None:  # noqa: ARG001
+def write_file(filename: TensorLike, contents: bytes | str, name: str | None = None) -> None:  # noqa: ARG001
     """Write bytes or text to a file, by its path or URL; missing directories are created.
 
     Args:
@@ -71,7 +71,7 @@ def write_file(filename: Any, contents: bytes | str, name: str | None = None) ->
         file.write(data)
 
 
-def matching_files(pattern: Any, name: str | None = None) -> Any:  # noqa: ARG001
+def matching_files(pattern: TensorLike, name: str | None = None) -> Tensor:  # noqa: ARG001
     """Return the names of the files that match a pattern, or one of several, sorted.
 
     Args:

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.columns.arrow_text import parts
+from headrace.columns.kind import Column
+from headrace.core.types import FilePatterns, TensorLike
 from headrace.errors import ParseError
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
@@ -33,19 +35,20 @@ from headrace.plan.structure import Structure, flatten
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def from_tfrecord(
-    file_pattern: Any,
+    file_pattern: FilePatterns,
     features: Mapping[str, Feature] | None = None,
     compression_type: str | None = None,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     *,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the tf.Examples of the TFRecord files that match one or more patterns, as dicts.
@@ -147,7 +150,7 @@ class Examples(Format):
         return made[0] if len(made) == 1 and isinstance(made[0], ScannedRows) else None
 
     def _parsed(self, rows: ScannedRows, parse: Callable[[Any], dict[str, Any]]) -> Iterator[ScanPart]:
-        records: Any = rows.columns[0]
+        records: Column = rows.columns[0]
         start = 0
         while start < rows.rows:
             wrong: ParseError | None = None
@@ -164,7 +167,7 @@ class Examples(Format):
             start = bad + 1
 
     def _rows(self, rows: ScannedRows, start: int, stop: int, parse: Callable[[Any], dict[str, Any]]) -> ScannedRows:
-        records: Any = rows.columns[0]
+        records: Column = rows.columns[0]
         columns = self.structure.leaves_in(parse(records[start:stop]))
         return ScannedRows(columns, stop - start, _begin(records, rows.start, start))
 
@@ -184,7 +187,7 @@ class Examples(Format):
 FRAMED = TFRecords()
 
 
-def _begin(records: Any, start: int, number: int) -> int:
+def _begin(records: TensorLike, start: int, number: int) -> int:
     """Return the byte at which a record begins, of those that begin at `start`."""
     _, offsets = parts(records)
     return start + int(offsets[number] - offsets[0]) + number * (HEADER + FOOTER)

@@ -10,6 +10,7 @@ from datetime import datetime
 from glob import glob as glob_files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace.core.types import Attribute
 from headrace.formats.shared.files import as_path, local_path
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE
@@ -68,7 +69,7 @@ class GFile:
             self.name: str = as_path(name)
             self.mode = mode
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         return getattr(self._file, name)
 
     def __enter__(self) -> GFile:
@@ -152,7 +153,7 @@ def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
     _transfer(src, dst, overwrite, lambda system, a, b: system.cp_file(a, b))
 
 
-def _transfer(src: Path, dst: Path, overwrite: bool, act: Callable[[Any, str, str], Any]) -> None:
+def _transfer(src: Path, dst: Path, overwrite: bool, act: Callable[[Any, str, str], object]) -> None:
     with _at(src) as (system, source), _at(dst) as (other, target):
         if not overwrite and other.exists(target):
             raise FileExistsError(f"{_name(dst)} is there already: overwrite=True replaces it")
@@ -196,7 +197,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.io.gfile", name)

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from numpy.typing import NDArray
-
+from headrace.core.types import Array
 from headrace.errors import ParseError
 from headrace.io.binary import record_bytes
 from headrace.io.examples import Example
@@ -17,7 +16,9 @@ from headrace.io.features import FixedLenFeature, VarLenFeature
 from headrace.io.wire import fields
 
 
-def infer_features(path_or_records: Any, limit: int = 100, compression_type: str | None = None) -> dict[str, Feature]:
+def infer_features(
+    path_or_records: object, limit: int = 100, compression_type: str | None = None
+) -> dict[str, Feature]:
     """Infer features for `parse_example` from the first `limit` Examples of a file, or from some records.
 
     A feature has a fixed length if all of them agree, else a variable one.
@@ -51,7 +52,7 @@ def _example(record: bytes, number: int) -> Example:
     return example
 
 
-def _describe_values(name: str, found: list[NDArray[Any] | None]) -> Feature:
+def _describe_values(name: str, found: list[Array | None]) -> Feature:
     """Return the feature that fits the values of all records, None for missing ones."""
     there = [values for values in found if values is not None]
     dtypes = {values.dtype for values in there if len(values)} or {there[0].dtype}

@@ -20,6 +20,7 @@ from headrace.columns.arrow_text import fresh_binary, parts
 from headrace.columns.dense import room_for
 from headrace.columns.refs import CorruptRecordsError, RecordRefs
 from headrace.core.ragged import Ragged
+from headrace.core.types import Nested, TensorLike
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import batch_size, bytes_column, one_record, record
 from headrace.io.examples import feature_names
@@ -41,7 +42,7 @@ tried.
 """
 
 
-def _batch_specs(serialized: Any, features: Features, example_names: Any = None) -> dict[str, TensorSpec]:
+def _batch_specs(serialized: TensorLike, features: Features, example_names: object = None) -> dict[str, TensorSpec]:
     """Return the specs of a batch in a traced function, for features whose columns do not depend on their batch."""
     if example_names is not None or not all(isinstance(f, FixedLenFeature | VarLenFeature) for f in features.values()):
         raise ValueError("each batch is parsed by itself")
@@ -53,7 +54,9 @@ def _sized(spec: TensorSpec, size: int | None) -> TensorSpec:
     return spec if spec.shape is None else spec.with_shape((size, *spec.shape[1:]))
 
 
-def _batch_columns(serialized: Any, features: Features, example_names: Any = None) -> Callable[[Column], Columns]:
+def _batch_columns(
+    serialized: TensorLike, features: Features, example_names: object = None
+) -> Callable[[Column], Columns]:
     """Return the block form of `parse_example`: all records of all batches at once, and no object for any of them."""
     del serialized, example_names
     parse = plan(features).fixed_columns
@@ -71,7 +74,7 @@ def _stack(column: Column, size: int) -> Column:
 
 
 @traced_operation(spec=_batch_specs, block=_batch_columns)
-def parse_example(serialized: Any, features: Features, example_names: Sequence[Any] | None = None) -> Columns:
+def parse_example(serialized: TensorLike, features: Features, example_names: Sequence[object] | None = None) -> Columns:
     """Parse a batch of serialized tf.Examples.
 
     As tf.io.parse_example, save that a VarLenFeature gives an hr.Ragged and a SparseFeature an hr.io.Sparse.
@@ -112,10 +115,10 @@ def parse_single_example(serialized: bytes, features: Features) -> Columns:
 
 
 def parse_sequence_example(
-    serialized: Any,
+    serialized: TensorLike,
     context_features: Features | None = None,
     sequence_features: Features | None = None,
-    example_names: Sequence[Any] | None = None,
+    example_names: Sequence[object] | None = None,
 ) -> tuple[Columns, Columns, Columns]:
     """Parse a batch of serialized tf.SequenceExamples: their context, their lists, and how long the padded ones are.
 
@@ -185,7 +188,7 @@ def first_row(columns: Columns) -> Columns:
     return {name: _row(column) for name, column in columns.items()}
 
 
-def _row(column: Column) -> Any:
+def _row(column: Column) -> Nested:
     if isinstance(column, Sparse):
         return Sparse(*(_row(part) for part in column))
     value = column[0]
@@ -217,11 +220,11 @@ class Plan:
         plain = {self._requests[False, name][0]: name for name, feature in features.items() if feature.plain}
         self._names = [plain[i] for i in [*self._numbers, *self._others]] if len(plain) == len(requests) else None
 
-    def fixed_columns(self, records: Any) -> Columns:
+    def fixed_columns(self, records: TensorLike) -> Columns:
         """Return the features alone."""
         return self.columns(records)[0]
 
-    def _parse(self, records: Any) -> ParsedValues:
+    def _parse(self, records: TensorLike) -> ParsedValues:
         values, offsets = parts(bytes_column(records))
         ints, floats, others, row, what = self._parser.parse(values, offsets)
         if row >= 0:
@@ -249,7 +252,7 @@ class Plan:
         (request,) = self._others
         tries = MAX_FAILED_TRIES
 
-        def columns(records: Any) -> Columns:
+        def columns(records: TensorLike) -> Columns:
             nonlocal tries
             if tries <= 0 or not isinstance(records, RecordRefs):
                 return self.fixed_columns(records)
@@ -272,7 +275,7 @@ class Plan:
     def _singles(self, rows: int, ints: Any, floats: Any) -> list[Any]:
         return [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
 
-    def columns(self, records: Any) -> tuple[Columns, Columns]:
+    def columns(self, records: TensorLike) -> tuple[Columns, Columns]:
         """Return the features and the feature lists, one row a record."""
         in_place = isinstance(records, RecordRefs)
         rows, ints, floats, others = self._parse_in_place(records) if in_place else self._parse(records)
@@ -326,7 +329,7 @@ def _plan(
 
 
 @contextmanager
-def _name_record(names: Sequence[Any] | None) -> Iterator[None]:
+def _name_record(names: Sequence[object] | None) -> Iterator[None]:
     """Says in an error which record of the batch it was."""
     try:
         yield

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.errors import ParseError
 from headrace.io.feature import DTYPES, INT64, Feature, FoundValues, Request, sizes_of, varying
 from headrace.plan.spec import TensorSpec
@@ -28,10 +30,10 @@ class Sparse(NamedTuple):
     """
 
     indices: NDArray[np.int64]
-    values: NDArray[Any]
+    values: Array
     dense_shape: NDArray[np.int64]
 
-    def to_dense(self, default_value: Any = 0) -> NDArray[Any]:
+    def to_dense(self, default_value: object = 0) -> Array:
         """Return the whole tensor."""
         dense = np.full(self.dense_shape, default_value, self.values.dtype)
         dense[tuple(self.indices.T)] = self.values
@@ -109,7 +111,7 @@ class SparseFeature(Feature):
         )
         return Sparse(*columns)
 
-    def as_batch(self, column: Any) -> Sparse:
+    def as_batch(self, column: Column) -> Sparse:
         """Return one tensor, with the rows as its first axis."""
         indices, values, dense_shape = column
         rows = len(values)

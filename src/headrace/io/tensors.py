@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from headrace.columns import Column, box_text, column_of
+from headrace.core.types import Array, DType, Tensor, TensorLike
 from headrace.errors import ParseError
 from headrace.io.binary import one_record
 from headrace.io.wire import Field, as_signed, bytes_field, fields, numbers, read_varint, varint
@@ -33,7 +34,7 @@ MAX_EXPANDED_VALUES = 1 << 28
 """The most values that a message with fewer values may expand to."""
 
 
-def serialize_tensor(tensor: Any) -> bytes:
+def serialize_tensor(tensor: TensorLike) -> bytes:
     """Return an array, a number or text as bytes that tf.io.parse_tensor reads too.
 
     Args:
@@ -59,7 +60,7 @@ def serialize_tensor(tensor: Any) -> bytes:
     return head + b"".join(bytes_field(STRINGS, i.encode() if isinstance(i, str) else i) for i in items)
 
 
-def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Any:
+def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Tensor:
     """Return what `serialize_tensor`, or TensorFlow's, has written; `out_type` must be its dtype.
 
     Args:
@@ -89,12 +90,12 @@ def parse_tensor_column(rows: pa.LargeBinaryArray, out_type: DTypeLike) -> Colum
     return column_of(made)
 
 
-def _dtype(out_type: Any) -> np.dtype[Any]:
+def _dtype(out_type: Any) -> DType:
     dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
     return np.dtype(object) if dtype.kind in "SU" else dtype
 
 
-def _parse_tensor(data: memoryview, wanted: np.dtype[Any]) -> Any:
+def _parse_tensor(data: memoryview, wanted: DType) -> Tensor:
     found = list(fields(data))
     number = next((f.value for f in reversed(found) if f.number == 1), 0)
     if number not in TYPES:
@@ -111,7 +112,7 @@ def _parse_tensor(data: memoryview, wanted: np.dtype[Any]) -> Any:
     return _repeat_last(values[:count], count, dtype).reshape(shape)[()]
 
 
-def _name(dtype: np.dtype[Any]) -> str:
+def _name(dtype: DType) -> str:
     return "bytes" if dtype.hasobject else str(dtype)
 
 
@@ -128,7 +129,7 @@ def _shape(found: list[Field]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _numbers(content: memoryview | None, found: list[Field], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _numbers(content: memoryview | None, found: list[Field], dtype: DType) -> Array:
     if content is not None:
         if len(content) % dtype.itemsize:
             raise ValueError(f"{len(content)} bytes are no whole number of {dtype}")
@@ -141,7 +142,7 @@ def _numbers(content: memoryview | None, found: list[Field], dtype: np.dtype[Any
     return values.astype(np.uint16).view(dtype) if dtype == np.float16 else values.astype(dtype)
 
 
-def _strings(content: memoryview | None, found: list[Field], count: int) -> NDArray[Any]:
+def _strings(content: memoryview | None, found: list[Field], count: int) -> Array:
     """Text one by one, or all the lengths first and then all the text."""
     if content is None:
         items = [bytes(f.value) for f in found if f.number == STRINGS]
@@ -162,7 +163,7 @@ def _strings(content: memoryview | None, found: list[Field], count: int) -> NDAr
     return made
 
 
-def _repeat_last(values: NDArray[Any], count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _repeat_last(values: Array, count: int, dtype: DType) -> Array:
     """Repeat the last value in place of those that are left out."""
     if len(values) == count:
         return values

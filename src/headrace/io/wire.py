@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from headrace.core.types import Array, DType
 
 VARINT, FIXED64, DELIMITED, GROUP, END_GROUP, FIXED32 = range(6)
 
@@ -65,7 +66,7 @@ def as_signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def numbers(field: Field, dtype: np.dtype[Any]) -> NDArray[Any]:
+def numbers(field: Field, dtype: DType) -> Array:
     """Return the values of a field of numbers, packed or not."""
     if dtype.kind == "f" and dtype.itemsize > 2:
         return np.frombuffer(field.value, dtype.newbyteorder("<"))

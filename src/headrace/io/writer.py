@@ -14,6 +14,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns import arrow_text
 from headrace.core.paths import refuse_shortened_url
+from headrace.core.types import TensorLike
 from headrace.formats.shared.files import as_path, local_path, remote
 from headrace.io.binary import bytes_column, record_bytes
 from headrace.io.examples import encode_example
@@ -166,7 +167,7 @@ class TFRecordWriter:
             self.discard()
 
 
-def records_of(records: Any) -> pa.LargeBinaryArray:
+def records_of(records: TensorLike) -> pa.LargeBinaryArray:
     """Return records as they are written, out of an Arrow array of bytes or anything that holds some."""
     import pyarrow as pa
 
@@ -184,7 +185,7 @@ def records_of(records: Any) -> pa.LargeBinaryArray:
     return arrow_text.binary(*joined)
 
 
-def _numbered_record(number: int, record: Any) -> bytes:
+def _numbered_record(number: int, record: object) -> bytes:
     try:
         return record_bytes(record)
     except TypeError as error:

@@ -7,7 +7,9 @@ operations; iterators and feeds import it, and it does not know trainers.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace.core.types import Attribute
 
 if TYPE_CHECKING:
     from headrace.observe.flat_metrics import scalars
@@ -52,7 +54,7 @@ _HOMES = {
 
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.columns.block import Failure
+from headrace.core.types import Nested
 from headrace.execute.run import Pass
 from headrace.execute.stream import END
 from headrace.observe.alone import element_alone
@@ -24,7 +25,7 @@ def debug(
     *,
     epoch: int = 0,
     state: dict[str, Any] | None = None,
-) -> Any:
+) -> Nested:
     """Make element `step` again, with each function called by itself on the calling thread.
 
     Breakpoints and pdb work inside your functions. Inputs and random draws are those of the run. Functions are called
@@ -52,7 +53,7 @@ def debug(
     return element_again(step_of(self, "debug", step, epoch, state), row)
 
 
-def element_again(at: Step, row: int | None) -> Any:
+def element_again(at: Step, row: int | None) -> Nested:
     """The element of a step, or one row of it."""
     plan = element_alone(at.plan, row)
     begin_pass(at.plan)

@@ -65,7 +65,7 @@ class Timed:
         self.__name__: str = function_name(fn)
         self._tallies: dict[int, _Tally] = {}
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         thread = threading.get_ident()
         tally = self._tallies.get(thread)
         if tally is None:

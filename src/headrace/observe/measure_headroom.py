@@ -48,7 +48,7 @@ class Headroom:
         )
 
 
-def headroom(data: Iterable[Any], step_fn: Callable[[Any], Any], *, seconds: float = 5.0) -> Headroom:
+def headroom(data: Iterable[object], step_fn: Callable[[Any], object], *, seconds: float = 5.0) -> Headroom:
     """Measure how much faster the steps would be with free data.
 
     Steps run on the elements as they come, then on a few that are kept in memory, with the pipeline closed. The
@@ -94,7 +94,7 @@ class TimedSteps:
 
 
 def timed_steps(
-    it: Any, step_fn: Callable[[Any], Any] | None, seconds: float, after_first: Callable[[], None] = lambda: None
+    it: Any, step_fn: Callable[[Any], object] | None, seconds: float, after_first: Callable[[], None] = lambda: None
 ) -> TimedSteps:
     """Run steps for so long. `after_first` is called when the first element is there and its step is done."""
     clock = time.perf_counter
@@ -121,14 +121,14 @@ def timed_steps(
     return TimedSteps(steps, clock() - began, waited, first, resident)
 
 
-def close_iterator(it: Any) -> None:
+def close_iterator(it: object) -> None:
     """End a pass, if the iterator can be told to."""
     close = getattr(it, "close", None)
     if close is not None:
         close()
 
 
-def free_step(resident: list[Any], step_fn: Callable[[Any], Any], seconds: float) -> float:
+def free_step(resident: list[Any], step_fn: Callable[[Any], object], seconds: float) -> float:
     """Seconds of one step on elements that are there already."""
     clock = time.perf_counter
     began, steps = clock(), 0

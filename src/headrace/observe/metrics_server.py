@@ -31,7 +31,7 @@ def text_form(samples: Iterable[Sample], metrics: Mapping[str, tuple[str, str]])
     return "\n".join(lines) + "\n"
 
 
-def _escaped(text: Any) -> str:
+def _escaped(text: object) -> str:
     return str(text).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
@@ -57,7 +57,7 @@ class MetricsServer:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *args: Any) -> None:
+            def log_message(self, *args: object) -> None:
                 """Log nothing: there is a request every few seconds."""
 
         self._server = ThreadingHTTPServer((host, port), Answer)

@@ -98,7 +98,7 @@ def export_to_opentelemetry(meter: Any = None) -> None:
     meter = metrics.get_meter("headrace") if meter is None else meter
 
     def observe(name: str) -> Any:
-        def callback(options: Any) -> Iterator[Any]:  # noqa: ARG001 - the form that the API asks for
+        def callback(options: object) -> Iterator[Any]:  # noqa: ARG001 - the form that the API asks for
             return (metrics.Observation(value, labels) for found, labels, value in samples() if found == name)
 
         return callback

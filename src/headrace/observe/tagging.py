@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Array, Component, Nested
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.even_shard import EvenShard
 from headrace.errors import HeadraceError
@@ -82,7 +83,7 @@ class Tagger:
                 self._made[key] = made if made.stands_for is None else replace(made, stands_for=None)
         return self._made[key]
 
-    def _nested(self, made: Any, parent: Any, known: dict[int, Node] | None = None) -> Any:
+    def _nested(self, made: Any, parent: object, known: dict[int, Node] | None = None) -> Nested:
         """The dataset that a user's function made, with tags. All its operations stay: they share seeds by number."""
         node = made if isinstance(made, Node) else made._node
         return dataset_of(Tagger(self.sources, parent, known).tagged(node, values=True))
@@ -147,7 +148,7 @@ class Tagger:
         fn = node.fn
         draws = isinstance(node, RandomMap)
 
-        def on_pair(element: Any, tag: Any, *generator: Any) -> Any:
+        def on_pair(element: object, tag: object, *generator: object) -> Nested:
             return call(fn, element, *generator), tag
 
         changed = {"signature": None} if isinstance(node, Map) else {}
@@ -168,7 +169,7 @@ class Tagger:
             return rows
         fn = node.fn
 
-        def on_pair(state: Any, pair: Any) -> Any:
+        def on_pair(state: Any, pair: Any) -> Nested:
             state, made = fn(state, pair[0])
             return state, (made, pair[1])
 
@@ -236,7 +237,7 @@ class Tagger:
         if not values:
             return made
 
-        def split(*pairs: Any) -> Any:
+        def split(*pairs: Any) -> Nested:
             return structure.around([pair[0] for pair in pairs]), tuple(pair[1] for pair in pairs)
 
         return _mapped(made, split)
@@ -271,7 +272,7 @@ class Tagger:
     def _flattened(self, node: Any, values: bool) -> Node:
         fn = node.fn
 
-        def on_pair(element: Any, tag: Any) -> Any:
+        def on_pair(element: object, tag: object) -> Nested:
             return self._nested(call(fn, element), tag)
 
         changed: dict[str, Any] = {"template": None} if isinstance(node, FlatMap) else {"num_parallel_calls": None}
@@ -282,7 +283,7 @@ class Tagger:
     def _grouped(self, node: Any, values: bool) -> Node:
         key_func, reduce_func = node.key_func, node.reduce_func
 
-        def reduce_pairs(key: Any, pairs: Any) -> Any:
+        def reduce_pairs(key: Any, pairs: Any) -> Nested:
             elements = pairs.map(lambda element, _: element)
             return self._nested(reduce_func(key, elements), None, {id(elements._node): pairs._node})
 
@@ -304,17 +305,17 @@ def looks_at_values(node: Node) -> bool:
     return isinstance(node, (*LOOK_AT_VALUES, GroupByWindow)) or any(map(looks_at_values, node.inputs))
 
 
-def call(fn: Callable[..., Any], element: Any, *more: Any) -> Any:
+def call(fn: Callable[..., object], element: object, *more: object) -> Nested:
     """Call a user's function on an element as operations do: a tuple gives several arguments."""
     return fn(*element, *more) if type(element) is tuple else fn(element, *more)
 
 
-def size_function(operation: str, fn: Callable[..., Any] | None, key: Any) -> Callable[[Any], Any]:
+def size_function(operation: str, fn: Callable[..., object] | None, key: object) -> Callable[[Any], Any]:
     """What tells the size of one element, for an operation that was given a function or the key of a component."""
     if fn is not None:
         return lambda element: call(fn, element)
 
-    def size(element: Any) -> Any:
+    def size(element: Any) -> Component:
         structure, leaves = flatten(element)
         return size_of_component(leaves[leaf_number(operation, structure, key)])
 
@@ -326,11 +327,13 @@ def tags_of(pairs: Node) -> Node:
     return _mapped(pairs, lambda _, tag: tag)
 
 
-def _mapped(node: Node, fn: Callable[..., Any]) -> Node:
+def _mapped(node: Node, fn: Callable[..., object]) -> Node:
     return dataset_of(node).map(fn)._node
 
 
-def _calling(node: Any, rows: Node, name: str, fn: Callable[..., Any], *, draws: bool = False, **changed: Any) -> Node:
+def _calling(
+    node: Any, rows: Node, name: str, fn: Callable[..., object], *, draws: bool = False, **changed: Any
+) -> Node:
     """The operation with another function, called on the thread that asks for its rows."""
     mode = getattr(node, "mode", "auto")
     mode = "eager" if mode == "process" else mode
@@ -351,12 +354,12 @@ def _for_pairs(padding: Padding) -> Padding:
     return Padding(shapes, values)
 
 
-def _with_leading_axis(element: Any, tags: Any) -> Any:
+def _with_leading_axis(element: object, tags: object) -> Nested:
     """A tag for each row of a batched element; all tags for each row if the function changed their number."""
     _, leaves = flatten(element)
     rows = len(leaves[0])
 
-    def spread(tag: Any) -> Any:
+    def spread(tag: Array) -> Array:
         if tag.ndim > 1 and len(tag) == rows:
             return tag
         return np.broadcast_to(tag, (rows, *tag.shape)).copy()
@@ -364,10 +367,10 @@ def _with_leading_axis(element: Any, tags: Any) -> Any:
     return element, each_tag(tags, spread)
 
 
-def _masked(tags: Any, mask: Any) -> Any:
+def _masked(tags: object, mask: Any) -> Nested:
     """Tags without a source for rows that only fill up a batch."""
 
-    def blank(tag: Any) -> Any:
+    def blank(tag: Any) -> Array:
         kept = np.reshape(mask, np.shape(mask) + (1,) * (tag.ndim - np.ndim(mask)))
         return np.where(kept, tag, np.full(TAG_SIZE, NO_SOURCE))
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Indices, values
 from headrace.columns.block import Block
+from headrace.core.types import Nested
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Made, Stream
@@ -163,13 +164,13 @@ class FirstSeenStream(Stream):
         return [item.take(np.array(fresh))] if fresh else []
 
 
-def each_tag(tags: Any, change: Callable[[Any], Any]) -> Any:
+def each_tag(tags: object, change: Callable[[Any], object]) -> Nested:
     """The same structure of tags with each array changed."""
     structure, leaves = flatten(tags)
     return structure.around([change(np.asarray(leaf)) for leaf in leaves])
 
 
-def flat_tags(tags: Any) -> Tags:
+def flat_tags(tags: object) -> Tags:
     """All tags of one element, in order, without those that only fill up."""
     _, leaves = flatten(tags)
     rows: Tags = np.concatenate([np.asarray(leaf, np.int64).reshape(-1, TAG_SIZE) for leaf in leaves])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.iterator import Iterator
 
 
-def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], Any] | None = None) -> Verdict:
+def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], object] | None = None) -> Verdict:
     """Run the pipeline for a while and say what limits it, with evidence, and what would help by how much.
 
     The verdict compares the steps with steps on elements in memory. So it is right when the trainer is slow
@@ -54,7 +54,7 @@ def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], Any] | 
 
 
 def measured(
-    plan: Node, timers: list[Timed], it: Any, seconds: float, step: Callable[[Any], Any] | None = None
+    plan: Node, timers: list[Timed], it: Any, seconds: float, step: Callable[[Any], object] | None = None
 ) -> Verdict:
     """Run an iterator over a plan for a while and judge it. The iterator is closed."""
     began_cpu = [0.0]
@@ -116,7 +116,7 @@ def _run_delays() -> dict[str, int]:
     return found
 
 
-def headroom_of(self: Dataset, step_fn: Callable[[Any], Any], *, seconds: float = 5.0) -> Headroom:
+def headroom_of(self: Dataset, step_fn: Callable[[Any], object], *, seconds: float = 5.0) -> Headroom:
     """Measure how much faster the steps would be with free data, by steps on elements in memory.
 
     Args:

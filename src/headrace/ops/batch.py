@@ -28,7 +28,7 @@ def batch(
     deterministic: bool | None = None,
     name: str | None = None,
     *,
-    collate_fn: Callable[[list[Any]], Any] | None = None,
+    collate_fn: Callable[[list[Any]], object] | None = None,
 ) -> Dataset:
     """Combine every `batch_size` consecutive elements into one; the last batch may be short.
 

@@ -13,6 +13,7 @@ import numpy as np
 from headrace.columns import Column, Indices, in_own_kinds, values
 from headrace.columns.block import Block, Failure, Item, pick_rows, structures_differ
 from headrace.core.keys import mix_key
+from headrace.core.types import Nested
 from headrace.errors import ElementError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -35,14 +36,14 @@ if TYPE_CHECKING:
 def batch_by_tokens(
     self: Dataset,
     budget: int,
-    length: Callable[..., Any] | str | int | None = None,
+    length: Callable[..., object] | str | int | None = None,
     *,
     max_rows: int | None = None,
     pad_to_multiple_of: int = 1,
     sort_window: int = 4096,
     group: int = 1,
     packed: bool = False,
-    padding_values: Any = None,
+    padding_values: Nested = None,
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headrace.columns.block import Block, Failure, leaf
 from headrace.core.ragged import Ragged
+from headrace.core.types import Nested
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
 
 def bucket_by_sequence_length(
     self: Dataset,
-    element_length_func: Callable[..., Any],
+    element_length_func: Callable[..., object],
     bucket_boundaries: Sequence[int],
     bucket_batch_sizes: Sequence[int],
-    padded_shapes: Any = None,
-    padding_values: Any = None,
+    padded_shapes: Nested = None,
+    padding_values: Nested = None,
     pad_to_bucket_boundary: bool = False,
     no_padding: bool = False,
     drop_remainder: bool = False,
@@ -127,7 +128,7 @@ class Bucket(Node):
     def remark(self) -> str | None:
         return self.function.remark(self.input.spec)
 
-    def key_of(self, value: Any) -> int:
+    def key_of(self, value: object) -> int:
         """Return the bucket of a row, of what the function gave."""
         length = value
         if type(length) is not int or length > sys.maxsize:

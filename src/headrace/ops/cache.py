@@ -43,7 +43,7 @@ def cache(
     name: str | None = None,
     *,
     types: Iterable[type] = (),
-    **unknown: Any,
+    **unknown: object,
 ) -> Dataset[Element]:
     """Keep the elements as they are read, in memory or in the directory `filename`; later passes take them from there.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item, concat, folded
+from headrace.core.types import Array
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
@@ -101,7 +102,7 @@ def check_weights(weights: np.ndarray[Any, np.dtype[np.float64]], count: int) ->
         raise ValueError(f"weights must be at least 0, not {weights.tolist()}")
 
 
-def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+def cumulative(weights: object, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Weights as steps from 0 to 1."""
     array = np.asarray(weights, np.float64)
     check_weights(array, count)
@@ -110,7 +111,7 @@ def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]
     return np.asarray(np.cumsum(array) / array.sum())
 
 
-def step_of(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+def step_of(draw: object, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
     """Return which step a draw falls into; a step of no width is never hit."""
     return np.searchsorted(steps, np.asarray(draw) / RANDOM_BOUND, side="right").astype(np.int64)
 
@@ -325,7 +326,7 @@ class ChooseStream(Stream):
             rows += item.rows
         return concat(choices)
 
-    def _together(self, numbers: np.ndarray[Any, Any]) -> Block | None:
+    def _together(self, numbers: Array) -> Block | None:
         """Return all choices at once, if every branch has rows for them; otherwise nothing is taken."""
         if len(numbers) < 2 or self._ended or numbers.min() < 0 or numbers.max() >= len(self._inputs) - 1:
             return None

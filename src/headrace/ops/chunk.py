@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def chunk(
-    self: Dataset, length: int, overlap: int = 0, *, fields: Sequence[Any] | None = None, name: str | None = None
+    self: Dataset, length: int, overlap: int = 0, *, fields: Sequence[object] | None = None, name: str | None = None
 ) -> Dataset:
     """Cut each document into chunks of at most `length` tokens.
 

@@ -12,6 +12,7 @@ from headrace.columns import Column
 from headrace.columns.block import Block, concat
 from headrace.core import keys
 from headrace.core.random import RowGenerator, row_key
+from headrace.core.types import DeviceLike, Nested
 from headrace.device.columns import DeviceColumn
 from headrace.device.machine import DeviceMemoryError, Usage, check_device, machine_of
 from headrace.device.program import DeviceError
@@ -37,7 +38,7 @@ WORKING_COPIES = 8
 """How many copies of a result may be in memory while it is made: temporaries, indices, and queued batches."""
 
 
-def checked_device(operation: str, node: Node, device: Any, **unsupported: Any) -> str:
+def checked_device(operation: str, node: Node, device: DeviceLike, **unsupported: object) -> str:
     """Return the device of a map after `node`: the one that is given, or the one where its elements are."""
     for name, value in unsupported.items():
         if value not in (None, False, "auto", "vectorized"):
@@ -110,7 +111,7 @@ class DeviceMap(OnDevice):
     def draws(self) -> bool:
         return False
 
-    def call_on_row(self, row: Block) -> Any:
+    def call_on_row(self, row: Block) -> Nested:
         """Return what the function makes of one row on the CPU, for `debug`."""
         return self.fn(*next(rows_as_arguments(row, keep=True)))
 
@@ -135,7 +136,7 @@ class DeviceRandomMap(OnDevice):
         """The key of the draws. Epoch and branch are in the rows' ids."""
         return row_key(self.seed, self.place)
 
-    def call_on_row(self, row: Block) -> Any:
+    def call_on_row(self, row: Block) -> Nested:
         """Return what the function makes of one row and its generator on the CPU, for `debug`."""
         assert row.ids is not None, "rows are read with ids"
         args = next(rows_as_arguments(row, keep=True))

@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace.columns.block import Block, Item
 from headrace.columns.lazy_block import look_at
+from headrace.core.types import Array
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Form
 from headrace.execute.processes.block_workers import IdleWorkers, Processes
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 @explain_keywords
 def filter(
     self: Dataset[Element],
-    predicate: Callable[..., Any],
+    predicate: Callable[..., object],
     name: str | None = None,
     *,
     num_parallel_calls: int | None = None,
@@ -221,7 +222,7 @@ def _keep_decided(node: Filter, block: Block, results: list[CallOutcome]) -> lis
     return with_failures(node, block, results, good)
 
 
-def _decide(predicate: Callable[..., Any], *components: Any) -> bool:
+def _decide(predicate: Callable[..., object], *components: object) -> bool:
     return truth(predicate(*components))
 
 
@@ -234,14 +235,14 @@ def _keep_of_item(node: Filter, remote: Processes | None, item: Item) -> list[It
     return keep_rows(node, item, remote) if isinstance(item, Block) else [item]
 
 
-def _keep_where(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
+def _keep_where(block: Block, keep: Array) -> list[Item]:
     if keep.all():
         return [block]
     chosen = block.take(np.flatnonzero(keep))
     return [chosen] if chosen.rows else []
 
 
-def truth(value: Any) -> bool:
+def truth(value: object) -> bool:
     """Return what a predicate may return: a bool, NumPy's or Python's, or an array that holds just one."""
     if value is True or value is False:
         return value

@@ -48,7 +48,7 @@ MAX_PARTS = 16
 
 def group_by_window(
     self: Dataset,
-    key_func: Callable[..., Any],
+    key_func: Callable[..., object],
     reduce_func: Callable[[Any, Dataset], Dataset],
     window_size: int | None = None,
     window_size_func: Callable[[Any], int] | None = None,
@@ -119,7 +119,7 @@ class GroupByWindow(Node):
     def remark(self) -> str | None:
         return self.function.remark(self.input.spec)
 
-    def key_of(self, value: Any) -> int:
+    def key_of(self, value: object) -> int:
         """Return the key of a row, of what the function gave."""
         if type(value) is np.int64:  # as most keys are
             return int(value)
@@ -171,7 +171,7 @@ class Grouping(Protocol):
     @property
     def input(self) -> Node: ...
     def key_of_row(self, structure: Structure, leaves: Leaves) -> int: ...
-    def key_of(self, value: Any) -> int: ...
+    def key_of(self, value: object) -> int: ...
     def keys(self, block: Block) -> Iterator[int | Exception]: ...
     def size_of(self, key: int) -> int: ...
     def outcome(self, ctx: Context, key: int, rows: Block, mark: Marked | None) -> Input | OneRow: ...

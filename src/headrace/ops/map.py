@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
+from headrace.core.types import DeviceLike, Nested
 from headrace.execute.context import Context
 from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
@@ -41,8 +42,8 @@ def map(
     name: str | None = None,
     *,
     mode: Mode = "auto",
-    output_signature: Any = None,
-    device: Any = None,
+    output_signature: Nested = None,
+    device: DeviceLike = None,
     approximate: bool = False,
 ) -> Dataset[Mapped]:
     """Replace each element by the result of `map_func`. Components of a tuple arrive as separate arguments.
@@ -170,7 +171,7 @@ def fetch_mapped(node: Map, ctx: Context, indices: Indices) -> Block:
     return fetch_call(node, ctx, indices, partial(map_rows, node))
 
 
-def map_one(node: Map, *args: Any) -> tuple[Structure, list[Any]]:
+def map_one(node: Map, *args: object) -> tuple[Structure, list[Any]]:
     """Return what the function makes of one row."""
     return check_promise(node.fn, node.fn(*args), node.signature)
 

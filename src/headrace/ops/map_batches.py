@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def map_batches(
     self: Dataset,
-    map_func: Callable[..., Any],
+    map_func: Callable[..., object],
     batch_size: int,
     num_parallel_calls: int | None = None,
     *,

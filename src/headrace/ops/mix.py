@@ -52,7 +52,7 @@ def mix(
     schedule: Mapping[int, Weights] | None = None,
     temperature: float = 1.0,
     unit: Unit = "rows",
-    length: Callable[..., Any] | str | int | None = None,
+    length: Callable[..., object] | str | int | None = None,
     repeat: bool = True,
     on_change: OnChange = "refuse",
     name: str | None = None,
@@ -325,7 +325,7 @@ class MixMark(OwnMark):
         return made[:-1] if self.counts is None else made
 
     @classmethod
-    def from_json(cls, data: Any) -> Self:
+    def from_json(cls, data: object) -> Self:
         """Return what `to_json` gave. States of earlier versions have the branches alone."""
         return super().from_json([*data, *([], None)[len(data) - 1 :]] if isinstance(data, list) and data else data)
 

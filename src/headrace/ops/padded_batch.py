@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns import MAX_AXES, Column, RaggedText, Varied, column_of, in_own_kinds, kind_of, values
 from headrace.columns.block import Block, leaf
 from headrace.columns.text import is_of_bytes
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component, DType, Nested
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import positive
 from headrace.ops.shared.batching import Batching
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def padded_batch(
     self: Dataset,
     batch_size: int,
-    padded_shapes: Any = None,
-    padding_values: Any = None,
+    padded_shapes: Nested = None,
+    padding_values: Nested = None,
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
@@ -88,7 +88,7 @@ class Padding:
         found = [self.shapes] if structure == LEAF else shape_leaves("padded_shapes", structure, self.shapes)
         return [_target(shape) for shape in found]
 
-    def fillers(self, structure: Structure, dtypes: list[np.dtype[Any] | None]) -> list[Any]:
+    def fillers(self, structure: Structure, dtypes: list[DType | None]) -> list[Any]:
         """Return what each component is filled up with, None for the default."""
         if self.values is None:
             return [None] * structure.leaves
@@ -119,7 +119,7 @@ def _target(shape: Any) -> Shape:
     return tuple(None if n is None or n == -1 else int(n) for n in sizes)
 
 
-def _fill_nones(structure: Structure, values: Any) -> list[Any]:
+def _fill_nones(structure: Structure, values: object) -> list[Any]:
     """Return the leaves of `values` for the structure; a None stands for a whole component's default."""
     if values is None:
         return [None] * structure.leaves
@@ -131,7 +131,7 @@ def _fill_nones(structure: Structure, values: Any) -> list[Any]:
     return [found for child, item in pairs for found in _fill_nones(child, item)]
 
 
-def _same_kind(value: Any, dtype: np.dtype[Any] | None) -> bool:
+def _same_kind(value: object, dtype: DType | None) -> bool:
     if dtype is None:
         return True
     if isinstance(value, str | bytes):
@@ -175,7 +175,7 @@ class PaddedBatch(Batching):
         return Block(structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
 
 
-def column_dtype(col: Column) -> np.dtype[Any] | None:
+def column_dtype(col: Column) -> DType | None:
     """The dtype of the rows of a column, as far as it has one."""
     if isinstance(col, np.ndarray | Ragged | Varied):
         return col.dtype
@@ -183,7 +183,7 @@ def column_dtype(col: Column) -> np.dtype[Any] | None:
     return np.dtype(type(first)) if isinstance(first, str | bytes) else getattr(first, "dtype", None)
 
 
-def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
+def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: object) -> Column | str:
     """Return every `size` rows of a column padded and stacked, or why they cannot be."""
     if isinstance(col, RaggedText):
         col = col.boxed()
@@ -196,7 +196,7 @@ def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) ->
     rows = list(values(col))
     if all(not isinstance(r, np.ndarray) for r in rows):
         return kind_of(rows).stack(rows, size, "")
-    made: list[NDArray[Any]] = []
+    made: list[Array] = []
     for start in range(0, len(rows), size):
         batch = _padded_rows([np.asarray(r) for r in rows[start : start + size]], target, filler)
         if isinstance(batch, str):
@@ -209,7 +209,7 @@ def _fits_as_it_is(shape: tuple[int | None, ...], target: tuple[int | None, ...]
     return len(shape) == len(target) and all(b is None or a == b for a, b in zip(shape, target, strict=True))
 
 
-def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: Any) -> Column | str:
+def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: object) -> Column | str:
     longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
     if length is not None and longest.max(initial=0) > length:
         return f"an element of length {longest.max()} does not fit into {length}"
@@ -231,7 +231,7 @@ def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler:
     return column_of(batches)
 
 
-def _padded_rows(rows: list[NDArray[Any]], target: Shape, filler: Any) -> NDArray[Any] | str:
+def _padded_rows(rows: list[Array], target: Shape, filler: object) -> Array | str:
     first = rows[0]
     for row in rows:
         if row.ndim != first.ndim:
@@ -253,7 +253,7 @@ def _padded_rows(rows: list[NDArray[Any]], target: Shape, filler: Any) -> NDArra
     return out
 
 
-def _default(dtype: np.dtype[Any], example: Any) -> Any:
+def _default(dtype: DType, example: object) -> Component:
     """Return what a batch is filled up with; `example` is one of its values, if it has any."""
     if dtype.kind == "O":
         return b"" if isinstance(example, bytes) or (example is None and is_of_bytes(dtype)) else ""

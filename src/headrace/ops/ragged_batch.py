@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from headrace.columns import Column, RaggedText, Varied, group_rows, in_own_kinds, kind_of
 from headrace.columns.block import Block
 from headrace.core.ragged import Ragged, as_ragged
+from headrace.core.types import Array
 from headrace.ops.shared.arguments import positive
 from headrace.ops.shared.batching import Batching
 from headrace.plan.dtypes import numpy_dtype
@@ -124,7 +125,7 @@ def ragged(col: Column, size: int, path: str, axes: int | None) -> Column | str:
     return group_rows(_with_ragged_axes(col, axes), size)
 
 
-def _with_ragged_axes(col: NDArray[Any] | Ragged | Varied, axes: int | None) -> Ragged:
+def _with_ragged_axes(col: Array | Ragged | Varied, axes: int | None) -> Ragged:
     """Return the rows with `axes` ragged axes; if None, with as many as they need, but at least one."""
     if isinstance(col, Varied):
         differ = np.flatnonzero((col.shapes != col.shapes[0]).any(0))
@@ -137,7 +138,7 @@ def _with_ragged_axes(col: NDArray[Any] | Ragged | Varied, axes: int | None) -> 
     return Ragged._of(_with_ragged_axes(inner, axes - 1), made._offsets)
 
 
-def _nested(values: NDArray[Any], shapes: NDArray[np.int64], axes: int) -> Ragged:
+def _nested(values: Array, shapes: NDArray[np.int64], axes: int) -> Ragged:
     """Return arrays of these shapes, whose values are concatenated, with their first `axes` axes ragged."""
     offsets = []
     for axis in range(axes):

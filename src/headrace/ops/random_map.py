@@ -11,6 +11,7 @@ from headrace.columns import Indices
 from headrace.columns.block import Block
 from headrace.core import keys
 from headrace.core.random import RowGenerator, row_key
+from headrace.core.types import DeviceLike, Nested
 from headrace.execute.context import Context
 from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
@@ -47,9 +48,9 @@ def random_map(
     deterministic: bool | None = None,
     *,
     mode: Mode = "auto",
-    output_signature: Any = None,
+    output_signature: Nested = None,
     name: str | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     approximate: bool = False,
 ) -> Dataset[Mapped]:
     """Like `map`, with a function that also receives a random generator that belongs to the element.
@@ -146,7 +147,7 @@ class RandomMap(MappingCalls):
         """The key of the draws. Epoch and branch are in the rows' ids."""
         return row_key(self.seed, self.place)
 
-    def call_on_row(self, row: Block) -> Any:
+    def call_on_row(self, row: Block) -> Nested:
         assert row.ids is not None, "rows are read with ids"
         return with_generator(self.fn, self.key)(row.ids[0], *next(rows_as_arguments(row, keep=True)))
 
@@ -188,16 +189,16 @@ def map_whole_randomly(node: RandomMap, block: Block) -> Block | None:
 
 
 def call_randomly(
-    fn: Callable[..., Any], key: int, block: Block, *, cancelled: Callable[[], bool] | None = None
+    fn: Callable[..., object], key: int, block: Block, *, cancelled: Callable[[], bool] | None = None
 ) -> list[Block | Exception]:
     """Return what a function makes of each row and its generator."""
     return call_on_rows(with_generator(fn, key), None, block, with_ids=True, cancelled=cancelled)
 
 
-def with_generator(fn: Callable[..., Any], key: int) -> Callable[..., Any]:
+def with_generator(fn: Callable[..., object], key: int) -> Callable[..., Any]:
     """Return the function as it is called on the id of a row and the row."""
 
-    def call(id: Any, *args: Any) -> Any:
+    def call(id: Any, *args: object) -> Nested:
         rng = RowGenerator(key, id)
         try:
             return fn(*args, rng)

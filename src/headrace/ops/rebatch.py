@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns.block import Block, Failure, Item, concat, fold, folded, structures_differ
+from headrace.core.types import Array
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -202,7 +202,7 @@ def spec_of_rows(node: Rebatch) -> Spec:
     return node.input.spec
 
 
-def no_rows(spec: Spec) -> list[NDArray[Any]]:
+def no_rows(spec: Spec) -> list[Array]:
     """Return the components of an empty batch; sizes that are not known are 0, as in tf.data."""
     made = []
     for s in spec.leaves:

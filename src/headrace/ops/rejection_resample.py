@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def rejection_resample(
     self: Dataset,
-    class_func: Callable[..., Any],
+    class_func: Callable[..., object],
     target_dist: Sequence[float],
     initial_dist: Sequence[float] | None = None,
     seed: int | None = None,
@@ -117,7 +117,7 @@ class RejectionResample(Node):
     def remark(self) -> str | None:
         return self.function.remark(self.input.spec)
 
-    def class_of(self, value: Any) -> np.integer[Any] | np.bool_:
+    def class_of(self, value: object) -> np.integer[Any] | np.bool_:
         """Return what the user's function returned, if it is a class; it keeps its dtype."""
         number = leaf(value)
         if not isinstance(number, np.integer | np.bool_) or not 0 <= int(number) < len(self.target):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.columns.block import Block, Failure, Item, element, from_elements
+from headrace.core.types import Nested
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def scan(
-    self: Dataset, initial_state: Any, scan_func: Callable[[Any, Any], tuple[Any, Any]], name: str | None = None
+    self: Dataset,
+    initial_state: Nested,
+    scan_func: Callable[[Any, Any], tuple[object, object]],
+    name: str | None = None,
 ) -> Dataset:
     """Call `scan_func(state, element)` for each element; it returns the next state and what comes out.
 

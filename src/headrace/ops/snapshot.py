@@ -40,7 +40,7 @@ def snapshot(
     path: str | os.PathLike[str],
     compression: str | None = "AUTO",
     reader_func: ReaderFunc | None = None,
-    shard_func: Callable[..., Any] | None = None,
+    shard_func: Callable[..., object] | None = None,
     name: str | None = None,
     *,
     types: Iterable[type] = (),
@@ -85,12 +85,12 @@ def arrow_codec(compression: str | None) -> str | None:
         raise ValueError(f"compression must be None, 'LZ4' or 'ZSTD', not {compression!r}") from None
 
 
-def tagging(dataset: Dataset, shard_func: Callable[..., Any]) -> Dataset:
+def tagging(dataset: Dataset, shard_func: Callable[..., object]) -> Dataset:
     """Return the elements with the numbers of their shards, as pairs."""
     return dataset._then(Tag, function("shard_func", shard_func, dataset._node.spec, mode="eager"))
 
 
-def _one_shard(*components: Any) -> int:  # noqa: ARG001
+def _one_shard(*components: object) -> int:  # noqa: ARG001
     return 0
 
 

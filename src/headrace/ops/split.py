@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.indexed.counter import RANDOM_BOUND, random
 from headrace.ops.shared.arguments import integer
 from headrace.ops.zip import zip as zip_datasets
@@ -28,7 +29,7 @@ def split(
     parts: float | Sequence[float] | Sequence[int],
     *,
     seed: int = 0,
-    key: str | Callable[..., Any] | None = None,
+    key: str | Callable[..., object] | None = None,
 ) -> tuple[Dataset, ...]:
     """Divide the elements at random into parts that share none: `train, test = ds.split(0.8, seed=1)`.
 
@@ -82,7 +83,7 @@ def split(
     return tuple(made)
 
 
-def _first_of(element: Any, draw: Any) -> Any:  # noqa: ARG001
+def _first_of(element: object, draw: object) -> Nested:  # noqa: ARG001
     return element
 
 
@@ -115,14 +116,14 @@ def _by_number(ds: Dataset, counts: list[int], seed: int) -> tuple[Dataset, ...]
 class KeyIsIn(PickledByReference):
     """Whether the hash of an element's key is in a range: a predicate that is the same in every process."""
 
-    def __init__(self, key: str | Callable[..., Any], seed: int, low: float, high: float) -> None:
+    def __init__(self, key: str | Callable[..., object], seed: int, low: float, high: float) -> None:
         if not isinstance(key, str) and not callable(key):
             raise TypeError(f"key must be the name of a component or a function, not {key!r}")
         self._key = key if isinstance(key, str) else bind(key, "split")
         self._seed = seed.to_bytes(16, "little", signed=True)
         self._low, self._high = low, high
 
-    def __call__(self, *components: Any) -> bool:
+    def __call__(self, *components: object) -> bool:
         hashed = hashlib.blake2b(self._bytes(components), key=self._seed, digest_size=8).digest()
         place = (int.from_bytes(hashed, "little") >> (64 - KEY_BITS)) / (1 << KEY_BITS)
         return self._low <= place < self._high

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns.block import Block, Item
 from headrace.execute.context import Context
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.plan.element import Element
 
 
-def take_while(self: Dataset[Element], predicate: Callable[..., Any], name: str | None = None) -> Dataset[Element]:
+def take_while(self: Dataset[Element], predicate: Callable[..., object], name: str | None = None) -> Dataset[Element]:
     """Keep elements until `predicate` returns False for one.
 
     Args:

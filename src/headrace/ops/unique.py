@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ class UniqueStream(Stream):
         fresh = [i for i, key in enumerate(row_keys(item)) if self._is_new(key)]
         return item if len(fresh) == item.rows else [item.take(np.array(fresh))] if fresh else []
 
-    def _is_new(self, key: Any) -> bool:
+    def _is_new(self, key: object) -> bool:
         before = len(self._seen)
         self._seen.add(key)
         return len(self._seen) > before
@@ -85,7 +85,7 @@ def row_keys(block: Block) -> Iterator[Any]:
     return (element_key(block.structure, leaves) for leaves in block.leaves())
 
 
-def element_key(structure: Structure, leaves: Iterable[Any]) -> Any:
+def element_key(structure: Structure, leaves: Iterable[object]) -> Hashable:
     """Return a hashable key for an element; equal elements have equal keys."""
     if structure.kind is None:
         (value,) = leaves
@@ -93,11 +93,11 @@ def element_key(structure: Structure, leaves: Iterable[Any]) -> Any:
     return (structure, tuple(_leaf(v) for v in leaves))
 
 
-def _leaf_key(value: Any) -> Any:
+def _leaf_key(value: object) -> Hashable:
     return value.item() if isinstance(value, np.integer) else _leaf(value)
 
 
-def _leaf(value: Any) -> Any:
+def _leaf(value: object) -> Hashable:
     if isinstance(value, Ragged):
         return ("ragged", _leaf(value.offsets), _leaf(value.values))
     if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from headrace import _native
 from headrace.columns import Indices
 from headrace.columns.block import FOLD, Block
 from headrace.core import keys
+from headrace.core.types import Array
 from headrace.errors import NotIndexableError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -38,7 +39,7 @@ BITS = 53
 
 def weighted_sample(
     self: Dataset,
-    weights: Sequence[float] | NDArray[Any] | str | Callable[..., Any],
+    weights: Sequence[float] | Array | str | Callable[..., object],
     num_samples: int | None = None,
     *,
     replacement: bool = True,
@@ -97,7 +98,7 @@ def weighted_sample(
     )  # fmt: skip
 
 
-def _read_weights(ds: Dataset, by: str | Callable[..., Any]) -> list[float]:
+def _read_weights(ds: Dataset, by: str | Callable[..., object]) -> list[float]:
     if isinstance(by, str):
         component = by
         chosen = ds.map(lambda element: element[component])

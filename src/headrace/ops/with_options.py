@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.options import NONE, Options
@@ -22,7 +22,7 @@ def with_options(
     options: Options | None = None,
     name: str | None = None,
     *,
-    frozen: Mapping[str, Any] | None = None,
+    frozen: Mapping[str, object] | None = None,
 ) -> Dataset[Element]:
     """Return the same elements, run with these options.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns import Column, Indices
 from headrace.columns.block import Block, Failure, Item
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+def zip(*args: object, datasets: object = None, name: str | None = None) -> Dataset:
     """Combine elements of several datasets into tuples, or another structure.
 
     Args:

@@ -219,7 +219,7 @@ def _local_size(name: str) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-def _cut(node: Files, first: int, stop: int, piece: Any = None) -> FilesCut:
+def _cut(node: Files, first: int, stop: int, piece: object = None) -> FilesCut:
     return FilesCut(node, first, stop, piece, _events(node), site=node.site, name=node.name, stands_for=node)
 
 
@@ -233,7 +233,7 @@ def _pieces(node: Files, ctx: Context, number: int, inside: Any, size: CutSize) 
     assert node.files is not None
     child: Any = node.fn(node.files.names[number])
 
-    def bounded(piece: Any = None) -> Node:
+    def bounded(piece: object = None) -> Node:
         return _cut(node, number, number + 1, piece)
 
     if not isinstance(child, Records | TableRows) or not child.cuttable:
@@ -257,7 +257,7 @@ def cut_table(node: TableRows, ctx: Context, place: GroupPlace, size: CutSize) -
     return _groups(node, ctx, partial(_bounded, node), place, size)
 
 
-def _bounded(node: Records | TableRows, piece: Any = None) -> Node:
+def _bounded(node: Records | TableRows, piece: object = None) -> Node:
     return replace(node, piece=piece, files=None, on_error=_events(node), stands_for=node)
 
 

@@ -43,7 +43,7 @@ class Portable:
     def __reduce__(self) -> tuple[Any, ...]:
         return _itself, (self.original,)
 
-    def __deepcopy__(self, memo: Any) -> Portable:
+    def __deepcopy__(self, memo: object) -> Portable:
         return self
 
 
@@ -53,7 +53,7 @@ def by_reference(value: Any) -> Any:
     return value if original is None else Portable(value, original)
 
 
-def resolved(value: Any) -> Any:
+def resolved(value: object) -> Any:
     """Return the value that was packed."""
     return value.fn if isinstance(value, Portable) else value
 
@@ -68,7 +68,7 @@ class PickledByReference:
         vars(self).update({name: resolved(value) for name, value in state.items()})
 
 
-def _written_as(value: Any) -> Any:
+def _written_as(value: object) -> Any:
     return ORIGINALS.get(value, value) if type(value) is FunctionType else value
 
 

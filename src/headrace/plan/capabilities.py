@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Protocol, TypeGuard, TypeVar
 
+from headrace.core.types import Nested
 from headrace.options import Options
 from headrace.plan.cardinality import INFINITE, UNKNOWN
 from headrace.plan.node import Node, walk
@@ -142,7 +143,7 @@ def begin_pass(node: Node) -> None:
 class CallsOnRow(Protocol):
     """A node that can call its function on one row by itself, for a user who debugs it."""
 
-    def call_on_row(self, row: Any) -> Any:
+    def call_on_row(self, row: object) -> Nested:
         """What the function returns for a block of one row; what it raises is raised as it is."""
 
 

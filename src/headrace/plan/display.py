@@ -30,7 +30,7 @@ def cut_to_width(text: str, width: int) -> str:
     return text[: max(0, width - 1 - len(closing))] + "…" + closing
 
 
-def parameter_text(name: str, value: Any) -> str:
+def parameter_text(name: str, value: object) -> str:
     """Return a parameter as it stands in a label: some values have a `brief` form of their own, some are not shown."""
     if isinstance(value, Spec):
         return f"{name}={spec_text(value, VALUE_WIDTH)}"

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import DType
 
-def numpy_dtype(given: Any) -> np.dtype[Any]:
+
+def numpy_dtype(given: Any) -> DType:
     """Return a dtype of NumPy's; `tf.string` is bytes."""
     kind = getattr(given, "as_numpy_dtype", given)
     return np.dtype(bytes if kind is object and kind is not given else kind)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.core.extended import dtype_of
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component
+
+if TYPE_CHECKING:
+    pass
 
 CPU_DEVICES = (1, 3)
 """DLPack's numbers of devices whose memory NumPy can read: the CPU, and page-locked memory of CUDA."""
@@ -26,7 +30,7 @@ FRAMEWORKS = {
 }
 
 
-def as_array(value: Any) -> Any:
+def as_array(value: Any) -> Component:
     """Return a tensor as an array, a RaggedTensor as an hr.Ragged; anything else that is an array in another guise as
     well.
     """
@@ -44,7 +48,7 @@ def as_array(value: Any) -> Any:
     return np.asarray(value) if hasattr(value, "__array__") or not _is_dlpack(value) else np.from_dlpack(value)
 
 
-def _of_torch(tensor: Any) -> Any:
+def _of_torch(tensor: Any) -> Component:
     """Return the memory of a tensor as an array; bfloat16 and float8 as dtypes of ml_dtypes."""
     name = str(tensor.dtype).removeprefix("torch.")
     if name != "bfloat16" and not name.startswith("float8"):
@@ -53,19 +57,19 @@ def _of_torch(tensor: Any) -> Any:
     return tensor.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy().view(dtype_of(name))
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """Return whether it is a tensor of any kind, or another array-like object."""
     return hasattr(value, "__array__") or type(value).__module__.partition(".")[0] == "tensorflow" or _is_dlpack(value)
 
 
-def _is_dlpack(value: Any) -> bool:
+def _is_dlpack(value: object) -> bool:
     """Return whether it is an array in the memory of the CPU that other libraries read through DLPack."""
     if isinstance(value, type) or not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         return False
     return int(value.__dlpack_device__()[0]) in CPU_DEVICES
 
 
-def framework_called(fn: Callable[..., Any]) -> str | None:
+def framework_called(fn: Callable[..., object]) -> str | None:
     """Return the framework whose functions a function calls by name, according to its code."""
     for value in _names_used(fn):
         home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
@@ -75,7 +79,7 @@ def framework_called(fn: Callable[..., Any]) -> str | None:
     return None
 
 
-def _names_used(fn: Any) -> Iterator[Any]:
+def _names_used(fn: object) -> Iterator[Any]:
     """Yield the globals and closures that a function's code names, and the function itself."""
     yield type(fn)
     yield fn

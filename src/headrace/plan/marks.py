@@ -14,6 +14,7 @@ from operator import index
 from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from headrace.core.types import JsonValue
 from headrace.errors import StateError
 
 
@@ -45,7 +46,7 @@ class OwnMark:
         return [_plain(getattr(self, name)) for name in _names(type(self))]  # type: ignore[arg-type]  # a class can be hashed
 
     @classmethod
-    def from_json(cls, data: Any) -> Self:
+    def from_json(cls, data: object) -> Self:
         """Return what `to_json` gave; raises StateError for anything else."""
         readers = _readers(cls)  # type: ignore[arg-type]  # a class can be hashed
         if not isinstance(data, list) or len(data) != len(readers):
@@ -234,14 +235,14 @@ def _position_json(position: Position) -> int | list[Any]:
     return [position.ordinal, position.offset, own, position.rooted]
 
 
-def from_json(data: Any) -> Marks:
+def from_json(data: object) -> Marks:
     """Return what `to_json` gave; raises StateError for anything else."""
     if not isinstance(data, dict):
         raise StateError(f"the state is damaged: {data!r:.80} are no positions")
     return {_number(name): _position(entry) for name, entry in data.items()}
 
 
-def _number(name: Any) -> int:
+def _number(name: object) -> int:
     if not isinstance(name, str) or not name.isdecimal():
         raise StateError(f"the state is damaged: {name!r:.80} is no number of an operation")
     return int(name)
@@ -257,12 +258,12 @@ def _position(entry: Any) -> Position:
     raise StateError(f"the state is damaged: {entry!r:.80} is no position")
 
 
-def is_count(value: Any) -> bool:
+def is_count(value: object) -> bool:
     """Return whether this can be a number of rows, as JSON values."""
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> JsonValue:
     """Return a field of an own mark as JSON values."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -284,7 +285,7 @@ def _readers(kind: Any) -> list[_Reader]:
     return [_reader(hints[f.name]) for f in fields(kind)]
 
 
-def _reader(hint: Any) -> _Reader:
+def _reader(hint: object) -> _Reader:
     """Return a function that reads a field of this type from JSON."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
@@ -311,20 +312,20 @@ def _reader(hint: Any) -> _Reader:
     raise TypeError(f"an own mark cannot hold a {hint}")
 
 
-def _float(data: Any) -> float:
+def _float(data: object) -> float:
     try:
         return float.fromhex(_check_kind(data, str))
     except (ValueError, OverflowError):
         raise StateError(f"the state is damaged: {data!r:.80} in place of a number") from None
 
 
-def _check_kind(data: Any, kind: type) -> Any:
+def _check_kind(data: object, kind: type) -> Any:
     if type(data) is not kind:
         raise StateError(f"the state is damaged: {data!r:.80} in place of a {kind.__name__}")
     return data
 
 
-def _check_size(data: Any, size: int) -> list[Any]:
+def _check_size(data: object, size: int) -> list[Any]:
     found: list[Any] = _check_kind(data, list)
     if len(found) != size:
         raise StateError(f"the state is damaged: {len(found)} values in place of {size}")

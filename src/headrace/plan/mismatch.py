@@ -72,12 +72,12 @@ def _holds_objects(spec: LeafSpec) -> bool:
     return spec.dtype is None or spec.dtype.kind in "USO"
 
 
-def why_ragged_rows_differ(path: str, rows: Sequence[Any]) -> str:
+def why_ragged_rows_differ(path: str, rows: Sequence[object]) -> str:
     """Components of which some are ragged, and others are not, or are of another dtype or rank."""
     kinds = [(isinstance(row, Ragged), spec.dtype, spec.shape and spec.shape[1:]) for row, spec in _specs(rows)]
     other = next(i for i, kind in enumerate(kinds) if kind != kinds[0])
     return why_components_differ(path, leaf_spec(rows[0]), leaf_spec(rows[other]), other)
 
 
-def _specs(rows: Sequence[Any]) -> list[tuple[Any, LeafSpec]]:
+def _specs(rows: Sequence[object]) -> list[tuple[Any, LeafSpec]]:
     return [(row, leaf_spec(row)) for row in rows]

@@ -250,11 +250,11 @@ def _known_keys(node: Node, key: object) -> str | None:
     return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
 
-def _exact(name: str, value: Any) -> str:
+def _exact(name: str, value: object) -> str:
     return "fn" if callable(value) else f"{name}={value}"
 
 
-def _brief(name: str, value: Any, metadata: Mapping[str, Any]) -> str:
+def _brief(name: str, value: object, metadata: Mapping[str, object]) -> str:
     if callable(value):
         return function_name(value)
     if value is None and "absent" in metadata:
@@ -262,7 +262,7 @@ def _brief(name: str, value: Any, metadata: Mapping[str, Any]) -> str:
     return parameter_text(name, value)
 
 
-def function_name(fn: Callable[..., Any]) -> str:
+def function_name(fn: Callable[..., object]) -> str:
     """Return a name by which a user recognises this function."""
     return getattr(fn, "__name__", None) or type(fn).__name__
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import Attribute
+
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property
 else:
@@ -23,7 +25,7 @@ else:
         def __set_name__(self, owner: type, name: str) -> None:
             self._name = name
 
-        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        def __get__(self, instance: object, owner: type | None = None) -> Attribute:
             if instance is None:
                 return self
             value = instance.__dict__[self._name] = self._compute(instance)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import DType, Nested
 from headrace.errors import SpecError
 from headrace.plan.dtypes import as_sizes, numpy_dtype
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
@@ -39,7 +40,7 @@ class TensorSpec:
     ) -> None:
         sizes = as_sizes(shape)
         self.shape: Shape = None if sizes is None else tuple(None if n is None else _size(n) for n in sizes)
-        self.dtype: np.dtype[Any] | None = None if dtype is None else _plain(numpy_dtype(dtype))
+        self.dtype: DType | None = None if dtype is None else _plain(numpy_dtype(dtype))
         self.name: str | None = name
 
     @property
@@ -47,7 +48,7 @@ class TensorSpec:
         """The number of axes, None if it is not known."""
         return None if self.shape is None else len(self.shape)
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, other: object) -> bool:
         """Return whether a value could have both specs; `other` may be a spec or a value."""
         other = _as_spec(other)
         return self.like(other) and _shapes_agree(self.shape, other.shape)
@@ -95,9 +96,9 @@ class DatasetSpec:
     """
 
     __slots__ = ("_elements", "shape")
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(object)
+    dtype: ClassVar[DType] = np.dtype(object)
 
-    def __init__(self, element_spec: Any, dataset_shape: Iterable[int | None] | None = ()) -> None:
+    def __init__(self, element_spec: Nested, dataset_shape: Iterable[int | None] | None = ()) -> None:
         if not isinstance(element_spec, Spec):
             unknown = element_spec == Spec.UNKNOWN.public()
             element_spec = Spec.UNKNOWN if unknown else Spec.of_signature(element_spec)
@@ -110,7 +111,7 @@ class DatasetSpec:
         return self._elements
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Nested:
         """As the dataset's own `element_spec` shows it."""
         return self._elements.public()
 
@@ -119,7 +120,7 @@ class DatasetSpec:
         """The number of axes, 0 for a single dataset."""
         return None if self.shape is None else len(self.shape)
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, other: object) -> bool:
         """Return whether a dataset could have both specs; `other` may be a spec or a dataset."""
         other = _as_spec(other)
         if isinstance(other, TensorSpec):
@@ -158,7 +159,7 @@ LeafSpec: TypeAlias = TensorSpec | DatasetSpec
 """The spec of one component."""
 
 
-def _as_spec(value: Any) -> LeafSpec:
+def _as_spec(value: object) -> LeafSpec:
     spec = _written_spec(value)
     return leaf_spec(value) if spec is None else spec
 
@@ -186,12 +187,12 @@ def _common(one: Shape, other: Shape) -> Shape:
 
 
 @lru_cache(256)
-def same_dtype(one: np.dtype[Any] | None, other: np.dtype[Any] | None) -> bool:
+def same_dtype(one: DType | None, other: DType | None) -> bool:
     """Return whether both dtypes are equal, or both unknown. NumPy alone takes None for float64."""
     return (one is None) == (other is None) and one == other
 
 
-def dtype_name(dtype: np.dtype[Any] | None) -> str:
+def dtype_name(dtype: DType | None) -> str:
     """Return the dtype as users write it. Cached, because NumPy takes microseconds and a table has many."""
     if dtype is None:
         return "?"
@@ -204,7 +205,7 @@ def _size(n: int) -> int:
     return int(n)
 
 
-def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _plain(dtype: DType) -> DType:
     """Strings of any width are one dtype: their width is not part of the spec."""
     return np.dtype(dtype.type) if dtype.kind in "US" else dtype
 
@@ -240,7 +241,7 @@ class Spec:
         """Whether the structure and all dtypes are known."""
         return self.known and all(s.dtype is not None for s in self.leaves)
 
-    def public(self) -> Any:
+    def public(self) -> Nested:
         """Return what `element_spec` shows: TensorSpecs in the structure of the element."""
         return TensorSpec(None, None) if self.structure is None else self.structure.around(self.leaves)
 
@@ -276,7 +277,7 @@ class Spec:
             return Spec.UNKNOWN
         return Spec(self.structure, tuple(a.common(b) for a, b in zip(self.leaves, other.leaves, strict=True)))
 
-    def refusal(self, value: Any) -> str | None:
+    def refusal(self, value: object) -> str | None:
         """Return why `value` is not an element of this spec, or None."""
         return None if self.structure is None else self.conflict(Spec.of(value))
 
@@ -302,17 +303,17 @@ class Spec:
         return "?" if self.structure is None else self.structure.text(str(s) for s in self.leaves)
 
     @classmethod
-    def of(cls, value: Any) -> Spec:
+    def of(cls, value: object) -> Spec:
         """Return the exact spec of one element."""
         return cls.of_leaves(*flatten(value))
 
     @classmethod
-    def of_leaves(cls, structure: Structure, leaves: Iterable[Any]) -> Spec:
+    def of_leaves(cls, structure: Structure, leaves: Iterable[object]) -> Spec:
         """Return the exact spec of an element with these components."""
         return cls(structure, tuple(leaf_spec(leaf) for leaf in leaves))
 
     @classmethod
-    def of_signature(cls, signature: Any) -> Spec:
+    def of_signature(cls, signature: Nested) -> Spec:
         """From what users write: TensorSpecs in a structure."""
         structure, leaves = flatten(signature)
         specs = []
@@ -324,7 +325,7 @@ class Spec:
         return cls(structure, tuple(specs))
 
     @classmethod
-    def of_types(cls, types: Any, shapes: Any) -> Spec:
+    def of_types(cls, types: object, shapes: object) -> Spec:
         """From tf.data's older pair of structures."""
         structure, dtypes = flatten(types)
         if shapes is None:
@@ -361,7 +362,7 @@ def _prepend(size: int | None, shape: Shape) -> Shape:
     return None if shape is None else (size, *shape)
 
 
-def shape_leaves(argument: str, structure: Structure, shapes: Any) -> list[Any]:
+def shape_leaves(argument: str, structure: Structure, shapes: object) -> list[Any]:
     """Return the shape for each leaf. Shapes may be tuples themselves, so the structure says where to stop."""
     if structure.kind is None:
         return [shapes]
@@ -378,7 +379,7 @@ def child_values(argument: str, structure: Structure, values: Any) -> list[tuple
         raise SpecError(f"{argument} {values!r} do not have the structure of the elements, {structure}") from None
 
 
-def leaf_spec(value: Any) -> LeafSpec:
+def leaf_spec(value: object) -> LeafSpec:
     """Return the exact spec of one component as it stands in an element."""
     if isinstance(value, np.ndarray):
         if value.dtype == object and not value.size:

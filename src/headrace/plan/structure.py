@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import islice, repeat
 from typing import Any
 
+from headrace.core.types import Nested
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -55,20 +57,20 @@ class Structure:
         """Return whether it contains users' classes, whose constructors may raise."""
         return self.kind not in (None, NoneType, tuple, dict) or any(child.custom for child in self.children)
 
-    def pack(self, leaves: Iterable[Any]) -> Any:
+    def pack(self, leaves: Iterable[object]) -> Nested:
         """Return the element of this structure with these leaves."""
         try:
             return self._build(iter(leaves))
         except StopIteration as stop:  # of a user's constructor: it must not end the iteration over elements
             raise RuntimeError(f"the constructor of {self} raised StopIteration") from stop
 
-    def around(self, things: Iterable[Any]) -> Any:
+    def around(self, things: Iterable[object]) -> Nested:
         """Return a value of this structure that holds something else than components: no constructor of a user is
         asked.
         """
         return self._around(iter(things))
 
-    def _around(self, things: Iterator[Any]) -> Any:
+    def _around(self, things: Iterator[object]) -> Nested:
         kind = self.kind
         if kind is None or not self.custom:
             return self._build(things)
@@ -85,7 +87,7 @@ class Structure:
             object.__setattr__(made, name, part)
         return made
 
-    def _build(self, leaves: Iterator[Any]) -> Any:
+    def _build(self, leaves: Iterator[Any]) -> Nested:
         kind = self.kind
         if kind is None:
             return next(leaves)
@@ -100,7 +102,7 @@ class Structure:
             return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
         return kind(**dict(zip(self.keys, parts, strict=True)))
 
-    def _mapping(self, kind: type, parts: list[Any]) -> Any:
+    def _mapping(self, kind: type, parts: list[Any]) -> Nested:
         items = dict(zip(self.keys, parts, strict=True))
         ordered = {key: items[key] for key in self.written}
         if kind is dict:
@@ -177,7 +179,7 @@ def tuple_of(children: Iterable[Structure]) -> Structure:
     return Structure(tuple, tuple(range(len(children))), children)
 
 
-def flatten(value: Any) -> tuple[Structure, list[Any]]:
+def flatten(value: object) -> tuple[Structure, list[Any]]:
     """Return the structure of `value` and its leaves."""
     leaves: list[Any] = []
     return _flatten(value, leaves), leaves
@@ -202,7 +204,7 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     return LEAF
 
 
-def in_order(keys: Iterable[Any]) -> list[Any]:
+def in_order(keys: Iterable[object]) -> list[Any]:
     """Return the keys of a dict in the order in which its components stand."""
     try:
         return sorted(keys)

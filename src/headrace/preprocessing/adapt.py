@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace.columns import RaggedText, Stacked, in_own_kinds
 from headrace.columns.arrow_text import binary
 from headrace.columns.block import Block
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Arrays, Frequencies, Learner
@@ -31,7 +32,7 @@ class How:
     cluster: Any = None
 
 
-def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:
+def learn(layer: object, data: object, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:
     """Call `take` with columns, and how many axes an element of them has: of a dataset, or of one array of rows."""
     name = (layer if isinstance(layer, type) else type(layer)).__name__
     if not is_dataset(data):
@@ -62,7 +63,7 @@ def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[An
     gather(ds, learners, take_block, purpose=name, **said)
 
 
-def axes_of(column: Any) -> int:
+def axes_of(column: Column) -> int:
     """Return how many axes an element of a column has."""
     if isinstance(column, Stacked):
         return len(column.shape)
@@ -71,7 +72,7 @@ def axes_of(column: Any) -> int:
     return len(column.shape) - 1 if isinstance(column, np.ndarray | Ragged) else 0
 
 
-def flat(column: Any) -> Any:
+def flat(column: Column) -> Column:
     """Return the values of a column of any shape, one after another."""
     while isinstance(column, Ragged):
         column = column.values
@@ -80,12 +81,12 @@ def flat(column: Any) -> Any:
     return column.reshape(-1) if isinstance(column, np.ndarray) else column
 
 
-def flat_raw(column: Any) -> Raw:
+def flat_raw(column: Column) -> Raw:
     """Return the values of a column of any shape, as kernels take them."""
     return raw_of(flat(column))
 
 
-def documents(column: Any, axes: int) -> NDArray[np.int64]:
+def documents(column: Column, axes: int) -> NDArray[np.int64]:
     """Return where the documents of a column begin: single values, or all along the last axis."""
     while isinstance(column, Ragged) and isinstance(column.values, Ragged):
         column = column.values

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.columns import RaggedText, Stacked, text_column
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Tensor, TensorLike
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -29,7 +31,7 @@ class PreprocessingLayer(ABC):
     dtype: Any = None
     """The dtype of results, if not the layer's default."""
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: TensorLike) -> Tensor:
         """Return what the layer makes of a value, or of an array of them."""
         alone = len(values) == 1 and issubclass(type(values[0]), tuple)  # which a symbol need not answer
         given = tuple(values[0]) if alone else values
@@ -39,15 +41,15 @@ class PreprocessingLayer(ABC):
         return preprocess(given, self)
 
     @abstractmethod
-    def results(self, raws: list[Raw]) -> NDArray[Any]:
+    def results(self, raws: list[Raw]) -> Array:
         """Return a number for each value, or of several inputs for all that stand at one place."""
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """Return the numbers as the layer's output; elements have `axes` axes."""
         del axes
         return made
 
-    def finished(self, made: Any, axes: int) -> Any:
+    def finished(self, made: Column, axes: int) -> Column:
         """Return the same, in the `dtype` that was requested."""
         made = self.to_output(made, axes)
         return made if self.dtype is None else _cast(made, self.dtype)
@@ -70,7 +72,7 @@ def _spec(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> TensorSp
 def _block(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> Callable[..., Any]:
     axes = inputs[0].rank or 0
 
-    def run(*columns: Any) -> Any:
+    def run(*columns: Column) -> Column:
         as_they_are = len(columns) == 1 and isinstance(columns[0], RaggedText | Stacked)
         made = _run(list(columns) if as_they_are else [plain_column(column) for column in columns], layer, axes)
         return (
@@ -81,7 +83,7 @@ def _block(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> Callabl
 
 
 @traced_operation(spec=_spec, block=_block)
-def preprocess(inputs: tuple[Any, ...], layer: PreprocessingLayer) -> Any:
+def preprocess(inputs: tuple[object, ...], layer: PreprocessingLayer) -> Tensor:
     """Return what the layer makes of one element."""
     if all(map(is_single, inputs)):
         boxes = [plain_column([value.item() if isinstance(value, np.ndarray) else value]) for value in inputs]
@@ -91,11 +93,11 @@ def preprocess(inputs: tuple[Any, ...], layer: PreprocessingLayer) -> Any:
     return made.values if isinstance(made, Ragged) and isinstance(made.values, Ragged) else made[0]
 
 
-def _cast(made: Any, dtype: Any) -> Any:
+def _cast(made: Column, dtype: DTypeLike) -> Column:
     return Ragged(_cast(made.values, dtype), made.offsets) if isinstance(made, Ragged) else made.astype(dtype)
 
 
-def one_element(value: Any) -> Any:
+def one_element(value: Any) -> Column:
     """Return a column that has this one element."""
     if isinstance(value, Ragged):
         return Ragged(value, [0, len(value)])
@@ -103,7 +105,7 @@ def one_element(value: Any) -> Any:
     return array[None]
 
 
-def _run(columns: list[Any], layer: PreprocessingLayer, axes: int) -> Any:
+def _run(columns: list[Any], layer: PreprocessingLayer, axes: int) -> Column:
     first = columns[0]
     if isinstance(first, RaggedText):
         return layer.finished(Ragged._of(layer.results([raw_of(first.inner)]), first.offsets), axes)
@@ -144,7 +146,7 @@ def settle_options(layer: Any, known: tuple[str, ...] = MODES) -> None:
         object.__setattr__(layer, "dtype", dtype)
 
 
-def encode(ids: Any, axes: int, mode: str, depth: int, weights: Any = None) -> Any:
+def encode(ids: Column, axes: int, mode: str, depth: int, weights: Column = None) -> Column:
     """Return ids as they are, or as vectors of `depth`; multi-hot and counts combine the last axis of an element."""
     if mode == "int":
         return ids
@@ -163,7 +165,7 @@ def encode(ids: Any, axes: int, mode: str, depth: int, weights: Any = None) -> A
 
 
 def _count_ids(
-    ids: NDArray[Any], offsets: NDArray[np.int64], mode: str, depth: int, weights: Any = None
+    ids: Array, offsets: NDArray[np.int64], mode: str, depth: int, weights: Column = None
 ) -> NDArray[np.float32]:
     out = np.zeros((len(offsets) - 1, depth), np.float32)
     by = np.empty(0, np.float32) if weights is None else np.ascontiguousarray(weights, np.float32).reshape(-1)
@@ -171,7 +173,7 @@ def _count_ids(
     return np.minimum(out, 1) if mode == "multi_hot" else out
 
 
-def encoded_spec(shape: tuple[int | None, ...], mode: str, depth: int, dtype: Any = np.int64) -> TensorSpec:
+def encoded_spec(shape: tuple[int | None, ...], mode: str, depth: int, dtype: DTypeLike = np.int64) -> TensorSpec:
     """Return what `encode` gives of an element of this shape."""
     if mode == "int":
         return TensorSpec(shape, dtype)

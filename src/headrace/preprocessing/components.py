@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.columns import Varied
 from headrace.columns.block import Block
+from headrace.columns.kind import Column
+from headrace.core.types import Array, Nested, StrPath, Tensor, TensorLike
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Quantiles
@@ -22,6 +23,9 @@ from headrace.preprocessing.base import PreprocessingLayer
 from headrace.preprocessing.normalization import Normalization
 from headrace.preprocessing.numbers import Discretization
 from headrace.preprocessing.row_moments import RowMoments
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 Path = tuple[Any, ...]
 
@@ -47,13 +51,13 @@ class ComponentLayers(ABC):
 
     _headrace_constant = True
 
-    def __call__(self, *components: Any) -> Any:
+    def __call__(self, *components: TensorLike) -> Tensor:
         """Return the element with these components changed: as `ds.map` hands them over."""
         if len(components) == 1:
             return self._changed(components[0], ())
         return tuple(self._changed(each, (i,)) for i, each in enumerate(components))
 
-    def _changed(self, value: Any, path: Path) -> Any:
+    def _changed(self, value: Any, path: Path) -> Nested:
         kind = type(value)  # of a symbol too, which has no other class than its own
         if issubclass(kind, Mapping):
             return {key: self._changed(each, (*path, key)) for key, each in value.items()}
@@ -69,7 +73,7 @@ class ComponentLayers(ABC):
 
     @classmethod
     def _learn(
-        cls, ds: Any, columns: Sequence[Any] | None, make: Callable[[TensorSpec], Any], **how: Any
+        cls, ds: Any, columns: Sequence[object] | None, make: Callable[[TensorSpec], object], **how: Any
     ) -> dict[str, Any]:
         """Return what is learnt of each component: of all of real numbers, or of those named."""
         found: dict[str, Any] = {}
@@ -99,11 +103,11 @@ class ComponentLayers(ABC):
 
     @classmethod
     @abstractmethod
-    def _take(cls, learner: Any, column: Any, values: NDArray[Any]) -> None: ...
+    def _take(cls, learner: Any, column: Column, values: Array) -> None: ...
 
     @classmethod
     @abstractmethod
-    def adapt(cls, ds: Any) -> Self:
+    def adapt(cls, ds: Dataset) -> Self:
         """Layers made of what a dataset holds."""
 
 
@@ -116,7 +120,7 @@ def _check_classes(cls: type, structure: Structure) -> None:
         _check_classes(cls, child)
 
 
-def _numbers(cls: type, name: str, column: Any) -> NDArray[Any]:
+def _numbers(cls: type, name: str, column: Column) -> Array:
     values = column.packed() if isinstance(column, Varied) else flat(column)
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
         raise TypeError(f"{cls.__name__}: component {name!r} does not hold numbers, or arrays of different dtypes")
@@ -140,10 +144,10 @@ class Normalizer(ComponentLayers):
     @classmethod
     def adapt(
         cls,
-        ds: Any,
-        columns: Sequence[Any] | None = None,
+        ds: Dataset,
+        columns: Sequence[object] | None = None,
         *,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> Normalizer:
@@ -162,7 +166,7 @@ class Normalizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: RowMoments, column: Any, values: NDArray[Any]) -> None:
+    def _take(cls, learner: RowMoments, column: Column, values: Array) -> None:
         learner.take(column, values)
 
 
@@ -184,11 +188,11 @@ class Discretizer(ComponentLayers):
     @classmethod
     def adapt(
         cls,
-        ds: Any,
-        columns: Sequence[Any] | None = None,
+        ds: Dataset,
+        columns: Sequence[object] | None = None,
         *,
         num_bins: int = 10,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> Discretizer:
@@ -208,5 +212,5 @@ class Discretizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: Quantiles, column: Any, values: NDArray[Any]) -> None:  # noqa: ARG003
+    def _take(cls, learner: Quantiles, column: Column, values: Array) -> None:  # noqa: ARG003
         learner.take(values)

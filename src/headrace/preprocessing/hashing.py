@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.columns.kind import Column
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.crossed import FIRST_HASH
 from headrace.feature_column.raw import Hashes, Raw, hash_values
@@ -58,7 +59,7 @@ class Hashing(PreprocessingLayer):
             return bucket_numbers(hashes, self.num_bins)
         return np.where(_equal(raw, self.mask_value), 0, bucket_numbers(hashes, self.num_bins - 1, 1))
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self.num_bins)
 
@@ -102,7 +103,7 @@ class HashedCrossing(PreprocessingLayer):
             _native.cross_rows(made, raw.hashes() if raw.text is not None else raw.integers.view(np.uint64))
         return bucket_numbers(made, self.num_bins)
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self.num_bins)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns.kind import Column
+from headrace.core.types import Array, Component, StrPath, TensorLike
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
@@ -17,6 +19,9 @@ from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import Documents, How, documents, flat_raw, learn
 from headrace.preprocessing.base import MODES, PreprocessingLayer, encode, encoded_spec, settle_options
 from headrace.preprocessing.hashing import salt_words, salted_hashes
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 L = TypeVar("L", bound="Lookup")
 
@@ -91,13 +96,13 @@ class Lookup(PreprocessingLayer):
             raise ValueError(f"{name}: idf_weights must be one for each of {count} tokens, not {weights.shape}")
         object.__setattr__(self, "idf_weights", np.concatenate([np.repeat(weights.mean(), missing), weights]))
 
-    def _token(self, value: Any) -> Any:
+    def _token(self, value: object) -> Component:
         raise NotImplementedError
 
     def _unknown(self, raw: Raw) -> NDArray[np.int64]:
         raise NotImplementedError
 
-    def _readable(self, token: Any) -> Any:
+    def _readable(self, token: object) -> Component:
         return token
 
     @property
@@ -125,7 +130,7 @@ class Lookup(PreprocessingLayer):
             raise ValueError(f"{type(self).__name__} has no vocabulary: give one, or take one from data by adapt(data)")
         return tuple(self.vocabulary)
 
-    def results(self, raws: list[Raw]) -> NDArray[Any]:
+    def results(self, raws: list[Raw]) -> Array:
         """Return the id of each value, or the value of each id."""
         self._tokens()
         assert self.table is not None
@@ -158,7 +163,7 @@ class Lookup(PreprocessingLayer):
             return np.asarray(np.diff(raw.text[1]) == 0)
         return VocabularyTable((token,)).places(raw) >= 0
 
-    def _inverted(self, raw: Raw) -> NDArray[Any]:
+    def _inverted(self, raw: Raw) -> Array:
         if raw.numbers is None:
             raise TypeError(f"{type(self).__name__}: invert takes ids, not text")
         tokens = [*self.get_vocabulary(), self.oov_token]
@@ -168,7 +173,7 @@ class Lookup(PreprocessingLayer):
         made[:] = tokens
         return np.asarray(made[np.where(outside, len(tokens) - 1, ids)])
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """By `output_mode`."""
         if self.output_mode != "tf_idf":
             return encode(made, axes, self.output_mode, self._depth)
@@ -188,10 +193,10 @@ class Lookup(PreprocessingLayer):
 
     def adapt(
         self: L,
-        data: Any,
+        data: Dataset | TensorLike,
         steps: int | None = None,
         *,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> L:
@@ -209,7 +214,7 @@ class Lookup(PreprocessingLayer):
         counts, spread = Frequencies(), Documents()
         weighted = self.output_mode == "tf_idf"
 
-        def take(column: Any, axes: int) -> None:
+        def take(column: Column, axes: int) -> None:
             raw = flat_raw(column)
             if raw.size and (raw.text is None) == isinstance(self, StringLookup):
                 raise TypeError(f"{type(self).__name__} has other values than {raw.kind}")
@@ -261,13 +266,13 @@ class StringLookup(Lookup):
     encoding: str = field(default="utf-8", kw_only=True)
     """How `get_vocabulary` and `invert` read bytes."""
 
-    def _readable(self, token: Any) -> Any:
+    def _readable(self, token: Any) -> Component:
         try:
             return token.decode(self.encoding)
         except UnicodeDecodeError:
             return token
 
-    def _token(self, value: Any) -> bytes:
+    def _token(self, value: object) -> bytes:
         if not isinstance(value, str | bytes):
             raise TypeError(f"StringLookup: {value!r} is no text")
         return value.encode() if isinstance(value, str) else value
@@ -314,7 +319,7 @@ class IntegerLookup(Lookup):
             raise ValueError("IntegerLookup: salt needs oov_method='farmhash'")
         super().__post_init__()
 
-    def _token(self, value: Any) -> int:
+    def _token(self, value: object) -> int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             if isinstance(value, bytes):
                 return int(value)

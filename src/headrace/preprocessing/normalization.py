@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import StrPath, TensorLike
 from headrace.feature_column.learnable import deviation, normalized
 from headrace.feature_column.learners import Moments
 from headrace.feature_column.raw import Raw
@@ -17,6 +19,9 @@ from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat, learn
 from headrace.preprocessing.base import PreprocessingLayer, settle_options
 from headrace.preprocessing.numbers import numbers_in
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +75,7 @@ class Normalization(PreprocessingLayer):
             raise TypeError("Normalization takes numbers, not text")
         return np.array(raws[0].numbers, np.float32)
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """Moved and scaled."""
         if self.mean is None:
             raise ValueError("Normalization has no mean: give mean and variance, or take them from data by adapt(data)")
@@ -98,7 +103,12 @@ class Normalization(PreprocessingLayer):
         return TensorSpec(shape, np.float32)
 
     def adapt(
-        self, data: Any, *, state: Any = None, save_every: float = 30.0, progress: bool | None = None
+        self,
+        data: Dataset | TensorLike,
+        *,
+        state: StrPath | None = None,
+        save_every: float = 30.0,
+        progress: bool | None = None,
     ) -> Normalization:
         """Return the layer with the mean and variance of `data`, an array of rows or a dataset of rows or batches.
 
@@ -112,7 +122,7 @@ class Normalization(PreprocessingLayer):
         learner, found_shapes = Moments(), set[tuple[int, ...]]()
         from_end = self.axis
 
-        def take(column: Any, axes: int) -> None:
+        def take(column: Column, axes: int) -> None:
             nonlocal from_end
             values = numbers_in(self, flat(column))
             if not self.axis or axes == 0 or (axes == 1 and _has_batches_of_numbers(data)):
@@ -143,7 +153,7 @@ def kept_axes(axis: tuple[int, ...], count: int) -> list[int]:
     return sorted(each % count for each in axis)
 
 
-def _has_batches_of_numbers(data: Any) -> bool:
+def _has_batches_of_numbers(data: object) -> bool:
     """Return whether the elements of a dataset are known to have one axis, of any length."""
     if not is_dataset(data):
         return False

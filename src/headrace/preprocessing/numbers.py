@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, StrPath, Tensor, TensorLike
 from headrace.feature_column.learners import Quantiles
 from headrace.feature_column.raw import Raw
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat, learn
 from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, preprocess, settle_options
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Discretization(PreprocessingLayer):
             raise ValueError("Discretization has no boundaries: give some, or take them from data by adapt(data)")
         return self.bin_boundaries
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, len(self._bounds()) + 1)
 
@@ -77,10 +82,10 @@ class Discretization(PreprocessingLayer):
 
     def adapt(
         self,
-        data: Any,
+        data: Dataset | TensorLike,
         steps: int | None = None,
         *,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> Discretization:
@@ -96,7 +101,7 @@ class Discretization(PreprocessingLayer):
             raise ValueError("Discretization: say num_bins instead of bin_boundaries to find them in data")
         learner = Quantiles()
 
-        def take(column: Any, axes: int) -> None:
+        def take(column: Column, axes: int) -> None:
             del axes
             learner.take(numbers_in(self, flat(column)))
 
@@ -134,7 +139,7 @@ class CategoryEncoding(PreprocessingLayer):
         if isinstance(self.num_tokens, bool) or not hasattr(self.num_tokens, "__index__") or self.num_tokens < 1:
             raise ValueError(f"CategoryEncoding: num_tokens must be at least 1, not {self.num_tokens!r}")
 
-    def __call__(self, *values: Any, count_weights: Any = None) -> Any:
+    def __call__(self, *values: TensorLike, count_weights: TensorLike = None) -> Tensor:
         """Return vectors; with `count_weights`, of the shape of the integers, sums of these instead of counts."""
         if count_weights is None:
             return super().__call__(*values)
@@ -152,7 +157,7 @@ class CategoryEncoding(PreprocessingLayer):
             raise ValueError(f"CategoryEncoding: {found} is not in 0 … {self.num_tokens - 1}: num_tokens is too small")
         return ids
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self.num_tokens)
 
@@ -176,12 +181,12 @@ class _WeightedCounts(PreprocessingLayer):
         """That of the layer."""
         return self.layer.dtype
 
-    def results(self, raws: list[Raw]) -> NDArray[Any]:
+    def results(self, raws: list[Raw]) -> Array:
         made = np.empty(raws[0].size, WEIGHTED)
         made["id"], made["weight"] = self.layer.results(raws[:1]), _numbers(self.layer, raws[1])
         return made
 
-    def to_output(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Column, axes: int) -> Column:
         ids, weights = (made["id"], made["weight"]) if isinstance(made, np.ndarray) else _both(made)
         return encode(ids, axes, "count", self.layer.num_tokens, weights)
 
@@ -189,18 +194,18 @@ class _WeightedCounts(PreprocessingLayer):
         return self.layer.spec(shape)
 
 
-def _both(made: Ragged) -> tuple[Ragged, NDArray[Any]]:
+def _both(made: Ragged) -> tuple[Ragged, Array]:
     return Ragged(made.values["id"], made.offsets), made.values["weight"]
 
 
-def numbers_in(layer: PreprocessingLayer, values: Any) -> NDArray[Any]:
+def numbers_in(layer: PreprocessingLayer, values: object) -> Array:
     """Return an array of numbers."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
         raise TypeError(f"{type(layer).__name__} takes numbers, not text")
     return values
 
 
-def _numbers(layer: PreprocessingLayer, raw: Raw) -> NDArray[Any]:
+def _numbers(layer: PreprocessingLayer, raw: Raw) -> Array:
     if raw.numbers is None:
         raise TypeError(f"{type(layer).__name__} takes numbers, not text")
     return raw.numbers

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Varied
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.learners import Arrays, Learner, Moments
 
 
@@ -24,7 +26,7 @@ class RowMoments(Learner):
         self._width = known  # of all rows so far; -1 once they differ
         self._all, self._places = Moments(), Moments()
 
-    def take(self, column: Any, values: NDArray[Any]) -> None:
+    def take(self, column: Column, values: Array) -> None:
         """Add the rows of a column, and their concatenated values."""
         if self._known is None:
             self._all.take(values)
@@ -55,7 +57,7 @@ class RowMoments(Learner):
             learner.restore(share)
 
 
-def last_axis(column: Any) -> int:
+def last_axis(column: Column) -> int:
     """Return how long the last axis of the rows is: 0 if they have none, -1 if they differ."""
     if isinstance(column, Varied):
         return _one_of(column.shapes[:, -1])

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.columns.block import element
 from headrace.core.keys import ROOT, mix_key
+from headrace.core.types import Component, Nested
 from headrace.errors import ElementError
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
@@ -83,7 +84,7 @@ class Unmade:
     error: Exception
 
 
-def element_of(structure: Structure, leaves: Iterable[Any]) -> Any:
+def element_of(structure: Structure, leaves: Iterable[object]) -> Nested:
     """Return the element with these components."""
     leaves = list(leaves)
     try:
@@ -92,12 +93,12 @@ def element_of(structure: Structure, leaves: Iterable[Any]) -> Any:
         return Unmade(structure, leaves, error)
 
 
-def parts_of(value: Any) -> tuple[Structure, list[Any]]:
+def parts_of(value: object) -> tuple[Structure, list[Any]]:
     """Return the structure and the components of an element."""
     return (value.structure, value.leaves) if isinstance(value, Unmade) else flatten(value)
 
 
-def join_elements(structure: Structure, values: Iterable[Any]) -> Any:
+def join_elements(structure: Structure, values: Iterable[object]) -> Nested:
     """Return elements as the components of another one."""
     flat = [parts_of(value) for value in values]
     inner = iter([s for s, _ in flat])
@@ -110,28 +111,28 @@ def _fill_structure(structure: Structure, inner: Iterator[Structure]) -> Structu
     return replace(structure, children=tuple(_fill_structure(child, inner) for child in structure.children))
 
 
-def pair(first: Any, second: Any) -> Any:
+def pair(first: object, second: object) -> Nested:
     """Return the tuple of two elements."""
     return join_elements(tuple_of([LEAF, LEAF]), [first, second])
 
 
-def value_of(value: Any) -> Any:
+def value_of(value: object) -> Nested:
     """Return a user's value as headrace keeps it."""
     return element_of(*element(value))
 
 
-def call(fn: Any, value: Any) -> Any:
+def call(fn: Any, value: Any) -> Nested:
     """Return the user's function on one element."""
     return fn(*value) if type(value) is tuple else fn(value)
 
 
-def check_text(function: Function, value: Any) -> None:
+def check_text(function: Function, value: object) -> None:
     """Raise if a function that is traced compares bytes with str."""
     if not isinstance(value, ElementError | Unmade):
         function.check_first_rows(Spec.of_leaves(*parts_of(value)))
 
 
-def as_array(value: Any) -> Any:
+def as_array(value: object) -> Component:
     """Return a component as an array; what is none becomes an array of one object."""
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
@@ -140,7 +141,7 @@ def as_array(value: Any) -> Any:
     return box
 
 
-def private_copy(value: Any) -> Any:
+def private_copy(value: object) -> Nested:
     """Return an element with its own arrays."""
     structure, leaves = parts_of(value)
     return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)

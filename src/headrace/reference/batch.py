@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import Nested
 from headrace.errors import ElementError, SpecError
 from headrace.ops.batch import Batch
 from headrace.plan import mismatch
@@ -31,7 +32,7 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
         number += 1
 
 
-def stack_elements(node: Node, values: list[Any], number: int) -> Any:
+def stack_elements(node: Node, values: list[Any], number: int) -> Nested:
     """Return the elements as one, or the error that they cannot be."""
     flat = [parts_of(v) for v in values]
     structure = flat[0][0]

@@ -22,7 +22,7 @@ from headrace.sources.sql.dense import DenseRows
 def _(node: Parts, at: Place) -> Iterator[Row]:
     fixed = node.laid_out(None)
 
-    def one(part: Any) -> Any:
+    def one(part: object) -> Any:
         return SimpleNamespace(_node=fixed.fn(part))
 
     alike: Node = FlatMap(fixed.input, one, node.seed, site=node.site)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Component
 from headrace.formats.csv.columns import CsvColumn
 from headrace.formats.csv.format import Csv
 from headrace.reference.records import NaiveRecord, Wrong, read_records
@@ -106,7 +106,7 @@ def _field(data: bytes, at: int, form: Csv, number: int) -> tuple[bytes, str | N
     return field, wrong or f"the quotes of field {number} are never closed", at
 
 
-def _value(fields: list[bytes], form: Csv) -> Any:
+def _value(fields: list[bytes], form: Csv) -> Component:
     count = len(form.columns)
     kept = [f for i, f in enumerate(fields) if (i in form.select if form.select is not None else i not in form.exclude)]
     if len(kept) != count:
@@ -120,7 +120,7 @@ def _value(fields: list[bytes], form: Csv) -> Any:
     return form.structure.pack(values if form.order is None else [values[i] for i in form.order])
 
 
-def _convert(field: bytes, column: CsvColumn, na: bytes, name: str | None) -> Any:
+def _convert(field: bytes, column: CsvColumn, na: bytes, name: str | None) -> Component:
     kind = column.kind
     if field in (b"", na):
         if column.default is None:
@@ -144,7 +144,7 @@ def _convert(field: bytes, column: CsvColumn, na: bytes, name: str | None) -> An
         raise ValueError(f"holds no {kind}") from None
 
 
-def _number(text: bytes, kind: str) -> Any:
+def _number(text: bytes, kind: str) -> Component:
     if b"_" in text or not text.isascii() or text != text.strip():
         raise ValueError
     if kind in RANGES:

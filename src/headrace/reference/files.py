@@ -15,7 +15,7 @@ from headrace.reference.base import Place, Row, rows
 
 @rows.register
 def _(node: Files, at: Place) -> Iterator[Row]:
-    def one(name: Any) -> Any:
+    def one(name: object) -> Any:
         return SimpleNamespace(_node=node.fn(name))
 
     alike: Node = FlatMap(node.input, one, node.seed, site=node.site)

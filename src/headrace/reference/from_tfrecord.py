@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.errors import ParseError
 from headrace.formats.tfrecord.format import TFRecords
 from headrace.io.from_tfrecord import Examples
@@ -23,7 +23,7 @@ def _(form: Examples, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:
             yield Wrong(form.reason(error)), offset, line
 
 
-def _example(record: bytes, form: Examples) -> Any:
+def _example(record: bytes, form: Examples) -> Nested:
     made = parse_single_example(record, {})  # raises if it is none
     if form.inferred:
         for number, what in ((1, "feature"), (2, "feature list")):

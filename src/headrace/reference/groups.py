@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from headrace.core.types import Nested
 from headrace.errors import ElementError, SpecError
 from headrace.indexed.memory import Memory
 from headrace.plan.datasets import dataset_of
@@ -18,7 +19,7 @@ def first_error(group: list[Row]) -> ElementError | None:
     return next((row.value for row in group if isinstance(row.value, ElementError)), None)
 
 
-def window_of(group: list[Row], spec: Spec) -> Any:
+def window_of(group: list[Row], spec: Spec) -> Nested:
     """Return a dataset of these elements, one structure."""
     structure = parts_of(group[0].value)[0]
     columns: list[Any] = [list(c) for c in zip(*(parts_of(row.value)[1] for row in group), strict=True)]

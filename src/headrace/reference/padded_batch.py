@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns.text import is_of_bytes
+from headrace.core.types import Nested
 from headrace.errors import SpecError
 from headrace.ops.padded_batch import PaddedBatch
 from headrace.reference.base import Place, Row, element_of, parts_of, rows
@@ -19,7 +20,7 @@ def _(node: PaddedBatch, at: Place) -> Iterator[Row]:
     return batches_of(node, at, lambda values: _pad(node, values))
 
 
-def _pad(node: PaddedBatch, values: list[Any]) -> Any:
+def _pad(node: PaddedBatch, values: list[Any]) -> Nested:
     structure = parts_of(values[0])[0]
     targets = node.padding.targets(structure)
     dtypes = [getattr(v, "dtype", np.dtype(type(v))) for v in parts_of(values[0])[1]]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import Nested
 from headrace.ops.ragged_batch import RaggedBatch, ragged_axes
 from headrace.plan.node import Node
 from headrace.reference.base import Place, Row, as_array, element_of, parts_of, rows
@@ -19,7 +20,7 @@ def _(node: RaggedBatch, at: Place) -> Iterator[Row]:
     return batches_of(node, at, lambda values: stack_ragged(node.input, values))
 
 
-def stack_ragged(source: Node, values: list[Any]) -> Any:
+def stack_ragged(source: Node, values: list[Any]) -> Nested:
     """Return the elements, which `source` gave, as one."""
     structure = parts_of(values[0])[0]
     leaves: list[Any] = []

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headrace.columns.block import leaf
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component, Nested
 from headrace.plan.spec import LeafSpec
 from headrace.reference.base import Place, Row, element_of, rows
 from headrace.sources.table import Table
@@ -23,7 +25,7 @@ def _(node: Table, at: Place) -> Iterator[Row]:
                 yield Row((at.path, i), _element(node, chunk, number - start, i))
 
 
-def _element(node: Table, chunk: list[Any], row: int, number: int) -> Any:
+def _element(node: Table, chunk: list[Any], row: int, number: int) -> Nested:
     structure = node.spec.structure
     assert structure is not None
     leaves = []
@@ -35,7 +37,7 @@ def _element(node: Table, chunk: list[Any], row: int, number: int) -> Any:
     return element_of(structure, leaves)
 
 
-def _cell(value: Any, spec: LeafSpec) -> Any:
+def _cell(value: Any, spec: LeafSpec) -> Component:
     """Return a value of an array as it is; an Arrow scalar by way of Python."""
     if not hasattr(value, "as_py"):
         return value
@@ -47,7 +49,7 @@ def _cell(value: Any, spec: LeafSpec) -> Any:
     return _array(plain, spec.shape, object if text else spec.dtype)
 
 
-def _array(values: list[Any], shape: tuple[int | None, ...], dtype: Any) -> Any:
+def _array(values: list[Any], shape: tuple[int | None, ...], dtype: DTypeLike | None) -> Component:
     """Return nested lists as an array, or ragged up to the last axis whose lengths differ."""
     if None not in shape[1:]:
         return np.array(values, dtype=dtype).reshape(len(values), *shape[1:])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.columns.block import Block
+from headrace.core.types import Nested
 from headrace.errors import SpecError, is_unopenable
 from headrace.formats.shared.files import file_identity
 from headrace.formats.tables.pieces import Lost, blame_column
@@ -52,7 +53,7 @@ def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
     groups.close()
 
 
-def _row(form: Tables, row: Any) -> Any:
+def _row(form: Tables, row: object) -> Nested:
     try:
         return next(Block(form.structure, table_columns(row, form.structure, form.choice), 1).elements())
     except SpecError as error:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from headrace.core.types import Component
 from headrace.formats.text.format import Lines
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 
@@ -20,7 +20,7 @@ def _(form: Lines, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:  # noq
         offset = len(data) if end < 0 else end + 1
 
 
-def _decode(line: bytes, encoding: str | None) -> Any:
+def _decode(line: bytes, encoding: str | None) -> Component:
     try:
         return line if encoding is None else line.decode(encoding)
     except UnicodeDecodeError as error:

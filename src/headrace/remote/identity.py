@@ -128,7 +128,7 @@ class Token:
         return self._value
 
     @classmethod
-    def from_json(cls, data: Any) -> Token:
+    def from_json(cls, data: object) -> Token:
         """Return what `to_json` gave."""
         if type(data) is not int:
             raise StateError(f"the state is damaged: {data!r:.80} in place of a file's identity")

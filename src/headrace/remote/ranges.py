@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from headrace.core.types import LibraryObject
 from headrace.remote.faults import ReplacedError, is_passing
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Ranges(Protocol):
         ...
 
 
-def is_asynchronous(system: Any) -> bool:
+def is_asynchronous(system: object) -> bool:
     """Return whether requests of a file system can be in progress without a thread to wait for each."""
     from fsspec.asyn import AsyncFileSystem
 
@@ -69,7 +70,7 @@ def _protocols(system: Any) -> set[str]:
     return {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
 
 
-def ask(via: Transport, system: Any, name: str) -> Info:
+def ask(via: Transport, system: object, name: str) -> Info:
     """Return what it says."""
     return via.wait(begin_asking(via, system, name))
 
@@ -85,7 +86,7 @@ _answers: dict[tuple[Any, str], tuple[float, FirstAnswer]] = {}
 """Cached answers of stores with their times, for readers that accept cached metadata."""
 
 
-def begin_opening(via: Transport, system: Any, name: str, *, first: int = 0) -> Future[FirstAnswer]:
+def begin_opening(via: Transport, system: object, name: str, *, first: int = 0) -> Future[FirstAnswer]:
     """Request the metadata of a file, with its `first` bytes if one request can do both."""
     told = _answers.get((getattr(system, "_fs_token", None), name)) if via.valid else None
     if told is not None and time.monotonic() - told[0] < via.valid:
@@ -115,7 +116,7 @@ async def _open_object(system: Any, name: str, first: int) -> FirstAnswer:
     return FirstAnswer(await _info(system, name))
 
 
-async def _open_s3(system: Any, name: str, first: int) -> FirstAnswer:
+async def _open_s3(system: object, name: str, first: int) -> FirstAnswer:
     answer = await _get_s3(system, name, 0, first)
     try:
         size = int(answer["ContentRange"].rpartition("/")[2])
@@ -151,7 +152,7 @@ def _remember_answer(system: Any, name: str, future: Future[FirstAnswer]) -> Non
         _answers[system._fs_token, name] = time.monotonic(), FirstAnswer(future.result().info)
 
 
-def forget_answer(system: Any, name: str) -> None:
+def forget_answer(system: object, name: str) -> None:
     """Forget the cached answer about a file."""
     _answers.pop((getattr(system, "_fs_token", None), name), None)
 
@@ -208,7 +209,7 @@ def _pin_object(system: Any, name: str, info: Info) -> FetchRange | None:
     return None
 
 
-async def _from_s3(system: Any, name: str, tag: str, start: int, stop: int) -> bytes:
+async def _from_s3(system: object, name: str, tag: str, start: int, stop: int) -> bytes:
     answer = await _get_s3(system, name, start, stop, IfMatch=tag)
     try:
         if answer.get("ETag", tag) != tag:
@@ -273,7 +274,7 @@ class Handle:
             self._checked = start // BLOCK
         return b"".join(parts)
 
-    def _opened(self) -> Any:
+    def _opened(self) -> LibraryObject:
         from fsspec.implementations.cached import CachingFileSystem
 
         if isinstance(self._system, CachingFileSystem):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 from urllib.parse import unquote, unquote_plus
 
 HIDDEN = "…"
@@ -121,7 +120,7 @@ def show_name(url: str) -> str:
     return name or "download"
 
 
-def hide_secrets(text: str, options: Mapping[str, Any] | None = None, urls: Iterable[str] = ()) -> str:
+def hide_secrets(text: str, options: Mapping[str, object] | None = None, urls: Iterable[str] = ()) -> str:
     """Return a message of a library without secrets.
 
     Args:
@@ -169,7 +168,7 @@ def _is_odd(text: str) -> bool:
     return len(text) > 1 and not text.isalnum()
 
 
-def _secrets(value: Any, *, secret: bool) -> Iterator[str]:
+def _secrets(value: object, *, secret: bool) -> Iterator[str]:
     """Yield the texts among options that are called secrets, or stand below one that is, and those in URLs."""
     if isinstance(value, Mapping):
         for name, part in value.items():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns import Column, in_plain_kinds, values
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, DType, JsonValue
 from headrace.formats.tables.arrow import is_list
 from headrace.plan.spec import DatasetSpec, TensorSpec
 
@@ -52,7 +53,7 @@ def arrow_array(name: str, column: Column, spec: TensorSpec | DatasetSpec | None
     return column
 
 
-def lacks_dtype(name: str, dtype: np.dtype[Any]) -> TypeError:
+def lacks_dtype(name: str, dtype: DType) -> TypeError:
     """Return the error for a dtype that Arrow does not have."""
     remedy = "map its real and imag parts" if dtype.kind == "c" else "map it with astype(np.float32)"
     return TypeError(f"column {name!r} is of dtype {dtype}, which Arrow has nothing like: {remedy}")
@@ -83,11 +84,11 @@ def _list_kind(spec: TensorSpec | DatasetSpec | None) -> pa.DataType | None:
     return kind
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JsonValue:
     return value.tolist() if isinstance(value, np.ndarray | np.generic | Ragged) else value
 
 
-def arrow_unit(dtype: np.dtype[Any]) -> str:
+def arrow_unit(dtype: DType) -> str:
     """The unit of Arrow's that holds times of this dtype exactly; of durations, there are no days."""
     unit, step = np.datetime_data(dtype)
     if unit in ("s", "ms", "us", "ns"):
@@ -98,7 +99,7 @@ def arrow_unit(dtype: np.dtype[Any]) -> str:
     return "D" if days else "s" if unit in ("D", "W", "h", "m", "M", "Y") else "ns"
 
 
-def _dense(array: np.ndarray[Any, Any], sizes: tuple[int | None, ...], kind: pa.DataType | None) -> pa.Array:
+def _dense(array: Array, sizes: tuple[int | None, ...], kind: pa.DataType | None) -> pa.Array:
     """Lists around the innermost axis, from the inside out."""
     import pyarrow as pa
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from headrace.columns.block import Block
+from headrace.core.types import DType
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
@@ -31,7 +30,7 @@ def schema_of(spec: Spec) -> pa.Schema | None:
     return pa.schema([pa.field(n, k) for n, k in zip(column_names(spec.structure), kinds, strict=True)])
 
 
-def _kind_of(name: str, leaf: Any) -> pa.DataType | None:
+def _kind_of(name: str, leaf: object) -> pa.DataType | None:
     import pyarrow as pa
 
     if not isinstance(leaf, TensorSpec):
@@ -44,7 +43,7 @@ def _kind_of(name: str, leaf: Any) -> pa.DataType | None:
     return kind
 
 
-def value_kind(name: str, dtype: np.dtype[Any]) -> pa.DataType:
+def value_kind(name: str, dtype: DType) -> pa.DataType:
     """Return the type of single values. Raise TypeError if Arrow has no such type."""
     import pyarrow as pa
 

@@ -198,7 +198,7 @@ def row_sizes(block: Block) -> int | NDArray[np.int64]:
     return total if isinstance(total, int) else np.asarray(total, np.int64)
 
 
-def _sizes(column: Column) -> Any:
+def _sizes(column: Column) -> Column:
     if isinstance(column, np.ndarray) and column.dtype != object:
         return int(column.dtype.itemsize * np.prod(column.shape[1:], dtype=np.int64))
     if isinstance(column, Varied) and column.dtype != object:
@@ -214,7 +214,7 @@ def _sizes(column: Column) -> Any:
     return np.array([_object_size(value) for value in values(column)], np.int64)
 
 
-def _sums(sizes: Any, offsets: Any) -> NDArray[np.int64]:
+def _sums(sizes: Any, offsets: object) -> NDArray[np.int64]:
     cuts = np.asarray(offsets, np.int64)
     if isinstance(sizes, int):
         return np.diff(cuts) * sizes
@@ -222,7 +222,7 @@ def _sums(sizes: Any, offsets: Any) -> NDArray[np.int64]:
     return np.diff(ends[cuts])
 
 
-def _object_size(value: Any) -> int:
+def _object_size(value: object) -> int:
     if isinstance(value, str):
         return len(value.encode(errors="surrogatepass"))
     if isinstance(value, bytes):

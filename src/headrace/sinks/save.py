@@ -28,7 +28,7 @@ def save(
     self: Dataset,
     path: str | os.PathLike[str],
     compression: str | None = None,
-    shard_func: Callable[..., Any] | None = None,
+    shard_func: Callable[..., object] | None = None,
     checkpoint_args: dict[str, Any] | None = None,
 ) -> None:
     """Write all elements to the directory `path`, to be read by `Dataset.load`. It holds what it held until then.

@@ -7,9 +7,10 @@ import secrets
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from headrace.core.paths import refuse_shortened_url
+from headrace.core.types import StrPath
 from headrace.formats.shared.files import as_path, local_path, remote
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, Transport
@@ -190,7 +191,7 @@ class RemoteShards(Shards):
             self._system.rm_file(path)
 
 
-def shards_of(path: Any, suffix: str, *, overwrite: bool, via: Transport = ALONE) -> Shards:
+def shards_of(path: StrPath, suffix: str, *, overwrite: bool, via: Transport = ALONE) -> Shards:
     """Return the files whose names begin with `path`; `via` is how a store is reached."""
     refuse_shortened_url(path, "the path to write to")
     prefix = as_path(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from io import StringIO
-from typing import Any
 
 from headrace.sinks.summaries import ColumnStatistics
 
@@ -69,13 +68,13 @@ def _cells(name: str, column: ColumnStatistics) -> dict[str, str]:
     return dict(zip(HEADINGS, made, strict=True))
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     text = str(value)
     return text if len(text) <= 16 else f"{text[:15]}…"
 

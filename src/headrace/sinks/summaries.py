@@ -12,6 +12,7 @@ from headrace.columns import Column, RaggedText, Stacked, Varied, in_own_kinds, 
 from headrace.columns.arrow_text import parts
 from headrace.columns.text import holds_text
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.feature_column.learners import MAX_EXACT_VALUES, Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw
 from headrace.preprocessing.adapt import flat
@@ -83,7 +84,7 @@ class Summary(Learner):
     def _be(self, kind: str) -> None:
         self.kind = kind if self.kind in ("", kind) else "other"
 
-    def _take_numbers(self, values: NDArray[Any]) -> None:
+    def _take_numbers(self, values: Array) -> None:
         self.count += len(values)
         there = values[~np.isnan(values)] if values.dtype.kind == "f" else values
         self.missing += len(values) - len(there)
@@ -210,13 +211,13 @@ def _alike(column: Column) -> list[Column]:
     return [_column_of_one(row) for row in column]
 
 
-def _column_of_one(row: Any) -> Column:
+def _column_of_one(row: object) -> Column:
     if isinstance(row, Ragged):
         return Ragged._of(row, np.array([0, len(row)]))
     return np.asarray(row)[None] if isinstance(row, np.ndarray | np.generic) else [row]
 
 
-def _text_of(column: Column) -> Any:
+def _text_of(column: Column) -> Column:
     """Return the texts of a column, None if it holds anything else."""
     if isinstance(column, RaggedText | Stacked):
         return column.inner
@@ -228,7 +229,7 @@ def _text_of(column: Column) -> Any:
     return column if holds_text(column) and not column.null_count else None
 
 
-def _as_text(values: list[Any]) -> Any:
+def _as_text(values: list[Any]) -> Column:
     """Return texts in Arrow's layout, as bytes if there are both; no values at all may be texts, too."""
     import pyarrow as pa
 
@@ -241,7 +242,7 @@ def _as_text(values: list[Any]) -> Any:
         return None
 
 
-def _numbers_of(column: Column) -> NDArray[Any] | None:
+def _numbers_of(column: Column) -> Array | None:
     """Return the numbers of a column, None if it holds anything else."""
     values = column.packed() if isinstance(column, Varied) else flat(column)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None

@@ -142,7 +142,7 @@ def _ragged(name: str, what: str) -> str:
     )
 
 
-def _with_shapes(structure: Structure, known: Sequence[Any], shapes: dict[str, tuple[int, ...]]) -> Spec:
+def _with_shapes(structure: Structure, known: Sequence[object], shapes: dict[str, tuple[int, ...]]) -> Spec:
     """Return what is known of components, and the shapes of arrays. Of one axis alone, others may be of
     another length.
     """

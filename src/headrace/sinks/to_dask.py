@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from headrace.core.types import LibraryObject
 from headrace.ops.shared.arguments import one_of
 from headrace.sinks.deal import cut_runs
 from headrace.sinks.tables import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Collection = Literal["dataframe", "bag"]
 
 
-def to_dask(self: Dataset, partitions: int | None = None, *, collection: Collection = "dataframe") -> Any:
+def to_dask(self: Dataset, partitions: int | None = None, *, collection: Collection = "dataframe") -> LibraryObject:
     """Make a Dask DataFrame of elements that are dicts, or a bag of any elements. The order stays.
 
     Each partition is a range of the elements, made by a task where and when Dask runs it. Columns are pandas' of Arrow
@@ -72,12 +73,12 @@ def elements_of(part: PlanPart) -> list[Any]:
     return part.elements()
 
 
-def frame_of(part: TablePart) -> Any:
+def frame_of(part: TablePart) -> LibraryObject:
     """Return the frame of a partition, in a task of a DataFrame."""
     return as_pandas(part.whole())
 
 
-def as_pandas(table: pa.Table) -> Any:
+def as_pandas(table: pa.Table) -> LibraryObject:
     """Return a table with columns of Arrow's types."""
     pandas = driver("pandas", "pandas")
     return table.to_pandas(types_mapper=pandas.ArrowDtype)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import LibraryObject
 from headrace.errors import WorkerError
 from headrace.sinks.tables import TableColumns, TablePart, plan_parts, rows_to_look_at, whole_plan
 from headrace.sources.sql.database import driver
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def to_ray(self: Dataset, partitions: int | None = None) -> Any:
+def to_ray(self: Dataset, partitions: int | None = None) -> LibraryObject:
     """Return a `ray.data.Dataset` of the elements, which are dicts, in the same order; Ray's workers make them when it
     runs.
 
@@ -46,7 +47,7 @@ def to_ray(self: Dataset, partitions: int | None = None) -> Any:
     return made
 
 
-def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset) -> Any:
+def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset) -> LibraryObject:
     count = ds._node.cardinality
     size = int(row_bytes * count) if count.known else None
     tables = [RayTables(part) for part in parts]
@@ -55,7 +56,7 @@ def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset
     class HeadraceDatasource(data.Datasource):  # type: ignore[misc]
         """One read task per part, however many Ray requests."""
 
-        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:  # noqa: ARG002
+        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Any]:  # noqa: ARG002
             told = BlockMetadata(
                 num_rows=None,
                 size_bytes=None if size is None else size // len(tables),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import Nested
 from headrace.ops.shared.scan_state import Carried
 from headrace.plan.capabilities import require_end
 
@@ -33,7 +34,9 @@ def apply(self: Dataset, transformation_func: Callable[[Dataset], Dataset]) -> D
     return made
 
 
-def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
+def reduce(
+    self: Dataset, initial_state: Nested, reduce_func: Callable[[Any, Any], object], name: str | None = None
+) -> Nested:
     """Fold the elements into one value: `state = reduce_func(state, element)`. Structure and dtypes must stay.
 
     Args:

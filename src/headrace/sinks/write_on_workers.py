@@ -19,6 +19,7 @@ from headrace.cluster.jobs import ClusterWork, Job, run_jobs
 from headrace.cluster.members import Cluster
 from headrace.cluster.ranges import PlanRanges
 from headrace.columns.block import Block
+from headrace.core.types import StrPath
 from headrace.errors import StorageError
 from headrace.formats.shared.files import as_path, local_path, remote
 from headrace.formats.shared.sidecar import SavedIndex
@@ -48,7 +49,7 @@ RANGES_PER_WORKER = 4
 
 def write_on_workers(
     ds: Dataset,
-    path: Any,
+    path: StrPath,
     encoding: Encoding,
     cluster: Cluster,
     *,

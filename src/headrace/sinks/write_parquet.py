@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from headrace.cluster.members import Cluster
 from headrace.columns.block import Block
@@ -31,7 +31,7 @@ def write_parquet(
     cluster: Cluster | None = None,
     servers: int | None = None,
     shard_bytes: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> list[str]:
     """Write all elements, which are dicts, to files `PATH-00000-of-00010.parquet` and so on; returns their names.
 

@@ -43,7 +43,7 @@ def write_tfrecord(
     cluster: Cluster | None = None,
     servers: int | None = None,
     shard_bytes: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> list[str]:
     """Write all elements to TFRecord files `PATH-00000-of-00010.tfrecord` and so on; returns their names.
 

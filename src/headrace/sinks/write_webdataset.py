@@ -40,7 +40,7 @@ def write_webdataset(
     cluster: Cluster | None = None,
     servers: int | None = None,
     shard_bytes: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> list[str]:
     """Write all elements, dicts with a `__key__`, to tar files `PATH-00000-of-00010.tar` and so on; gives their names.
 
@@ -161,7 +161,7 @@ def tar_member(name: str, content: bytes) -> bytes:
     return b"".join([header, content, bytes(-len(content) % BLOCK)])
 
 
-def file_content(ending: str, value: Any) -> bytes:
+def file_content(ending: str, value: object) -> bytes:
     """Return a component as the bytes of a file that ends so."""
     if isinstance(value, bytes | bytearray):
         return bytes(value)

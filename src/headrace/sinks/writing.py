@@ -94,7 +94,7 @@ def write(
     overwrite: bool,
     progress: bool | None,
     cluster: Cluster | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> list[str]:
     """Write a dataset; returns the names of the files. With a `cluster` its workers do.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def from_arrow(data: Any, *, nulls: Mapping[str, Any] | None = None, name: str | None = None) -> Dataset:
+def from_arrow(data: object, *, nulls: Mapping[str, object] | None = None, name: str | None = None) -> Dataset:
     """Return a dataset of the rows of a pyarrow Table as dicts, without copying where possible.
 
     Text is `str`, binary `bytes`; fixed-size lists and tensors are arrays of one shape, other lists arrays of various
@@ -59,7 +59,7 @@ def from_arrow(data: Any, *, nulls: Mapping[str, Any] | None = None, name: str |
     return dataset_of(table_node("from_arrow", table, table.column_names, site=user_site(), name=name))
 
 
-def _table(data: Any) -> pa.Table:
+def _table(data: object) -> pa.Table:
     import pyarrow as pa
 
     if isinstance(data, pa.Table):
@@ -73,7 +73,7 @@ def _table(data: Any) -> pa.Table:
     raise TypeError(f"from_arrow takes a pyarrow Table, RecordBatch or reader, or a list of them, not {_kind(data)}")
 
 
-def _join_batches(items: list[Any] | tuple[Any, ...]) -> pa.Table:
+def _join_batches(items: list[Any] | tuple[object, ...]) -> pa.Table:
     import pyarrow as pa
 
     if not items:
@@ -92,5 +92,5 @@ def _columns(table: pa.Table) -> str:
     return ", ".join(f"{f.name}: {f.type}" for f in table.schema) or "none"
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -51,7 +51,7 @@ class ArrowDatasetSource(BatchSource):
         return f"{type(self._dataset).__name__}({', '.join(self.schema.names)})"
 
 
-def from_arrow_dataset(data: Any, nulls: Mapping[str, Any] | None, name: str | None) -> Dataset:
+def from_arrow_dataset(data: object, nulls: Mapping[str, object] | None, name: str | None) -> Dataset:
     """The rows of a dataset of pyarrow's, fragment by fragment."""
     if type(data).__name__ == "Scanner":
         raise TypeError("from_arrow takes a pyarrow Dataset, which can be read again, not a Scanner: pass its dataset")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from headrace.core.types import LibraryObject
 from headrace.errors import NONSENSE, StateError
 from headrace.formats.tables.choice import Choice
 from headrace.ops.shared.arguments import positive
@@ -41,8 +42,8 @@ def BigQueryDataset(  # noqa: N802 - as tf.data's readers are named
     row_restriction: str = "",
     max_streams: int = 4,
     snapshot_time: datetime.datetime | None = None,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     project: str | None = None,
     client: Callable[[], Any] | None = None,
     query_client: Callable[[], Any] | None = None,
@@ -117,11 +118,11 @@ def _parts_of(table: str, project: str | None) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _read_client() -> Any:
+def _read_client() -> LibraryObject:
     return driver("google.cloud.bigquery_storage_v1", "bigquery").BigQueryReadClient()
 
 
-def _query_client() -> Any:
+def _query_client() -> LibraryObject:
     return driver("google.cloud.bigquery", "bigquery").Client()
 
 
@@ -164,7 +165,7 @@ class BigQuerySource(BatchSource):
         said.append("" if self._snapshot is None else f"at {self._snapshot.isoformat()}")
         return ", ".join([self._asked, *filter(None, said)])
 
-    def _begin(self, streams: int) -> Any:
+    def _begin(self, streams: int) -> LibraryObject:
         """Create a session of up to `streams` streams."""
         types = driver("google.cloud.bigquery_storage_v1.types", "bigquery")
         session = types.ReadSession(
@@ -249,7 +250,7 @@ class Messages(Iterator["pa.RecordBatch"]):
         self._offset += batch.num_rows
         return batch
 
-    def _message(self) -> Any:
+    def _message(self) -> LibraryObject:
         try:
             message = self._asked(lambda: next(self._messages))
         except Exception as error:
@@ -261,7 +262,7 @@ class Messages(Iterator["pa.RecordBatch"]):
         self._has_come = True
         return message
 
-    def _asked(self, work: Callable[[], Any]) -> Any:
+    def _asked(self, work: Callable[[], object]) -> Any:
         try:
             return work()
         except Exception as error:

@@ -27,8 +27,8 @@ PASSING = ("KilledWorker", "CommClosedError", "TimeoutError", "ObjectLostError",
 def from_dask(
     collection: Any,
     *,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Return the rows of a Dask DataFrame as dicts, computed one partition at a time, by any scheduler Dask has.
@@ -61,10 +61,10 @@ def from_dask(
 
 
 def from_ray(
-    dataset: Any,
+    dataset: object,
     *,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read a Ray dataset as dicts, block by block, in its order. It runs once, immediately, for all passes.

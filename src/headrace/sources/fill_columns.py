@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def check_fillers(origin: str, nulls: Mapping[Any, Any] | None, keys: Sequence[Any]) -> None:
+def check_fillers(origin: str, nulls: Mapping[Any, object] | None, keys: Sequence[object]) -> None:
     """Raise SpecError if `nulls` names a column that does not exist."""
     for key in nulls or {}:
         if key not in keys:
@@ -21,7 +21,7 @@ def check_fillers(origin: str, nulls: Mapping[Any, Any] | None, keys: Sequence[A
             raise SpecError(f"{origin}: nulls= names {key!r}, and there is no such column: {known}")
 
 
-def fill_columns(origin: str, table: pa.Table, keys: Sequence[Any], nulls: Mapping[Any, Any] | None) -> pa.Table:
+def fill_columns(origin: str, table: pa.Table, keys: Sequence[object], nulls: Mapping[Any, object] | None) -> pa.Table:
     """Return the table with its nulls replaced, in the columns that `nulls` names."""
     import pyarrow as pa
 
@@ -40,5 +40,5 @@ def fill_columns(origin: str, table: pa.Table, keys: Sequence[Any], nulls: Mappi
     return table
 
 
-def _fill_array(array: pa.Array, value: Any) -> pa.Array:
+def _fill_array(array: pa.Array, value: object) -> pa.Array:
     return fill_missing(decoded(array) if is_encoded(array.type) else array, value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import StrPath
 from headrace.errors import what_there_is
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path, local_path
@@ -39,12 +40,12 @@ class FolderFiles(NamedTuple):
 
 
 def find_files(
-    path: Any,
+    path: StrPath,
     endings: tuple[str, ...],
     *,
     labels: bool,
     class_names: Sequence[str] | None,
-    storage_options: Mapping[str, Any] | None,
+    storage_options: Mapping[str, object] | None,
 ) -> FolderFiles:
     """Return the files below a folder that end so; with `labels`, those in its sub-folders, which are the classes."""
     folder = as_path(path).rstrip("/") or "/"
@@ -77,7 +78,7 @@ def _checked(found: FolderFiles, folder: str, endings: tuple[str, ...]) -> Folde
     return found
 
 
-def _files_below(folder: str, storage_options: Mapping[str, Any] | None) -> list[str]:
+def _files_below(folder: str, storage_options: Mapping[str, object] | None) -> list[str]:
     """Return the names of all files, from the folder on."""
     local = local_path(folder)
     if local is None:
@@ -121,7 +122,7 @@ def split_numbers(
 
 
 def dataset_of_files(
-    found: FolderFiles, read: Callable[[Any], Any], origin: str, threads: int | None, name: str | None
+    found: FolderFiles, read: Callable[[Any], object], origin: str, threads: int | None, name: str | None
 ) -> Dataset:
     """Return what `read` makes of each file's name, with the file's label if there are labels."""
     node = FileNames(

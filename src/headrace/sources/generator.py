@@ -12,6 +12,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
 from headrace.columns.row_builder import ExactRows, ExactValues
+from headrace.core.types import Array, Component, DType, Nested
 from headrace.errors import SpecError, warn_once
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 
 
 def from_generator(
-    generator: Callable[..., Iterable[Any]],
-    output_types: Any = None,
-    output_shapes: Any = None,
-    args: tuple[Any, ...] | None = None,
-    output_signature: Any = None,
+    generator: Callable[..., Iterable[object]],
+    output_types: Nested = None,
+    output_shapes: Nested = None,
+    args: tuple[object, ...] | None = None,
+    output_signature: Nested = None,
     name: str | None = None,
 ) -> Dataset:
     """Return a dataset of what `generator(*args)` yields; it is called again for each pass.
@@ -143,7 +144,7 @@ class GeneratorStream(Stream):
     def pull_until(self, want: int, is_last: IsLast) -> Made | None:
         rows: list[Conformed] = []
 
-        def fetch(iterator: Iterator[Any]) -> bool:
+        def fetch(iterator: Iterator[object]) -> bool:
             for value in islice(iterator, want):
                 made = self._made(value)
                 rows.append(made)
@@ -179,7 +180,7 @@ class GeneratorStream(Stream):
         looked at more closely.
         """
 
-        def fetch(iterator: Iterator[Any]) -> bool:
+        def fetch(iterator: Iterator[object]) -> bool:
             for value in islice(iterator, rows.room):
                 if not rows.add(value):
                     self._all_exact = False
@@ -196,7 +197,7 @@ class GeneratorStream(Stream):
         generator may reuse the same array or list.
         """
 
-        def fetch(iterator: Iterator[Any]) -> bool:
+        def fetch(iterator: Iterator[object]) -> bool:
             if self._numbers:
                 return _native.fetch_values(iterator, values, want)
             for value in islice(iterator, want):
@@ -221,7 +222,7 @@ class GeneratorStream(Stream):
             return [Failure(self._node.error(error, self._read + done()))]
         return []
 
-    def _made(self, value: Any) -> Conformed:
+    def _made(self, value: object) -> Conformed:
         if self._exact is not None and (leaves := self._exact.leaves(value)) is not None:
             return self._exact.structure, leaves
         try:
@@ -280,7 +281,7 @@ def scalars(values: list[Any], spec: Spec) -> Block | None:
         return None
 
 
-def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def cast(array: Array, dtype: DType) -> Array:
     """Cast to `dtype` without loss: wider or narrower floats, integers that fit, never a float as an integer."""
     if array.dtype == dtype or not array.size:
         return array.astype(dtype, copy=False)
@@ -293,7 +294,7 @@ def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, A
     return made
 
 
-def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
+def conform(value: object, spec: Spec) -> tuple[Structure, list[Any]]:
     """Return an element as the signature promises it, or an error that names both."""
     structure = spec.structure
     assert structure is not None
@@ -314,7 +315,7 @@ def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
     return structure, made
 
 
-def _collect(structure: Structure, value: Any, leaves: list[Any]) -> bool:
+def _collect(structure: Structure, value: object, leaves: list[Any]) -> bool:
     """Collect the leaves of `value` as far down as the signature goes. Return False if its structure differs."""
     kind = structure.kind
     if kind is None:
@@ -337,7 +338,7 @@ def _collect(structure: Structure, value: Any, leaves: list[Any]) -> bool:
     return all(_collect(child, part, leaves) for child, part in zip(structure.children, parts, strict=True))
 
 
-def _encoded(value: Any) -> Any:
+def _encoded(value: object) -> Component:
     """Return text as bytes in UTF-8, as `tf.string` means it; anything else as it is."""
     if isinstance(value, str):
         return value.encode()
@@ -348,7 +349,7 @@ def _encoded(value: Any) -> Any:
     return value
 
 
-def _fit(value: Any, want: LeafSpec) -> Any:
+def _fit(value: object, want: LeafSpec) -> Component:
     if want.dtype is not None and want.dtype.kind == "S":
         return _encoded(value)
     if want.dtype is None or not isinstance(value, np.ndarray | np.generic):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import Component
 from headrace.errors import SpecError
 from headrace.formats.tables.arrow import arrow_spec
 from headrace.ops.zip import zip as zip_datasets
@@ -103,13 +104,13 @@ class Decoded:
         self._rows = dataset.with_format(None).select_columns([column])
         self._dtype = _innermost(self._rows.features.arrow_schema.field(0).type)
 
-    def __getitem__(self, number: int) -> Any:
+    def __getitem__(self, number: int) -> Component:
         return self._value(self._rows[number][self._column])
 
     def __getitems__(self, numbers: list[int]) -> list[Any]:
         return [self._value(value) for value in self._rows[numbers][self._column]]
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: object) -> Component:
         if not isinstance(value, list):
             return value
         try:
@@ -121,7 +122,7 @@ class Decoded:
             return made
 
 
-def _innermost(kind: Any) -> Any:
+def _innermost(kind: object) -> Any:
     """Return the dtype of the numbers in a list of any depth; object if they are none."""
     kind = getattr(kind, "storage_type", kind)
     while hasattr(kind, "value_type"):
@@ -133,7 +134,7 @@ def _innermost(kind: Any) -> Any:
     return dtype if dtype is not None and dtype.kind in "biuf" else np.dtype(object)
 
 
-def _plain(feature: Any) -> bool:
+def _plain(feature: object) -> bool:
     if type(feature).__name__ not in PLAIN:
         return False
     if isinstance(feature, dict):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
+from headrace.core.types import Nested, StrPath
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.load import load_image
 from headrace.image.resize import two_sizes
@@ -16,8 +16,8 @@ ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 
 def from_image_folder(
-    path: Any,
-    image_size: Any = None,
+    path: StrPath,
+    image_size: Sequence[int] | None = None,
     validation_split: float | None = None,
     subset: str | None = None,
     seed: int | None = None,
@@ -28,9 +28,9 @@ def from_image_folder(
     fast: bool = False,
     max_pixels: int | None = MAX_PIXELS,
     num_parallel_calls: int | None = AUTOTUNE,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
-) -> Any:
+) -> Nested:
     """Read images and labels from a folder with one sub-folder for each class.
 
     Labels number the subdirectories in sorted order, or in that of `class_names`; `ds.class_names` lists their names.

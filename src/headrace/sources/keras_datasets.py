@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array, Component, Nested, StrPath
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path
 from headrace.image.decode import decode_image
@@ -32,13 +33,13 @@ MAX_SEED = 1_000_000
 
 
 def image_dataset_from_directory(
-    directory: Any,
-    labels: Any = "inferred",
+    directory: StrPath,
+    labels: object = "inferred",
     label_mode: str | None = "int",
     class_names: Sequence[str] | None = None,
     color_mode: str = "rgb",
     batch_size: int | None = 32,
-    image_size: Any = (256, 256),
+    image_size: Sequence[int] | None = (256, 256),
     shuffle: bool = True,
     seed: int | None = None,
     validation_split: float | None = None,
@@ -50,7 +51,7 @@ def image_dataset_from_directory(
     data_format: str | None = None,
     format: str = "tf",  # noqa: ARG001 - as in Keras
     verbose: bool = True,  # noqa: ARG001 - nothing is printed
-) -> Any:
+) -> Nested:
     """Make batches of images, and of labels, of the files below a folder, as Keras's function of that name does.
 
     Files come in Keras's order and are split as Keras splits them. With `shuffle`, the files of a split are the same
@@ -108,8 +109,8 @@ def image_dataset_from_directory(
 
 
 def text_dataset_from_directory(
-    directory: Any,
-    labels: Any = "inferred",
+    directory: StrPath,
+    labels: object = "inferred",
     label_mode: str | None = "int",
     class_names: Sequence[str] | None = None,
     batch_size: int | None = 32,
@@ -121,7 +122,7 @@ def text_dataset_from_directory(
     follow_links: bool = False,
     format: str = "tf",  # noqa: ARG001 - as in Keras
     verbose: bool = True,  # noqa: ARG001 - nothing is printed
-) -> Any:
+) -> Nested:
     """Make batches of texts, and of labels, of the `.txt` files below a folder, as Keras's function of that name does.
 
     Texts are bytes. All else is as for `image_dataset_from_directory`.
@@ -205,7 +206,7 @@ def timeseries_dataset_from_array(
     goals = None if targets is None else np.asarray(targets)[start:end]
     steps = np.arange(sequence_length) * sampling_rate
 
-    def window(first: Any) -> Any:
+    def window(first: Any) -> Nested:
         taken = series[first + steps]
         return taken if goals is None else (taken, goals[first])
 
@@ -214,20 +215,20 @@ def timeseries_dataset_from_array(
     return ds if batch_size is None else ds.batch(batch_size)
 
 
-def _load_image(path: Any, sized: Callable[[Any], Any], channels: int, first: bool) -> Any:
+def _load_image(path: object, sized: Callable[[Any], Any], channels: int, first: bool) -> Component:
     image = sized(decode_image(read_file(path), channels))
     return image.transpose(2, 0, 1) if first else image
 
 
-def _resize(image: Any, size: tuple[int, int], method: str) -> Any:
+def _resize(image: object, size: tuple[int, int], method: str) -> Component:
     return resize(image, size, method)
 
 
-def _resize_padded(image: Any, size: tuple[int, int], method: str) -> Any:
+def _resize_padded(image: object, size: tuple[int, int], method: str) -> Component:
     return resize_with_pad(image, *size, method)
 
 
-def _resize_cropped(image: Any, size: tuple[int, int], method: str) -> Any:
+def _resize_cropped(image: Any, size: tuple[int, int], method: str) -> Component:
     """Keras's smart_resize: the largest part in the middle that has the aspect ratio."""
     (height, width), (rows, columns) = image.shape[:2], size
     high = min(height, int(width * rows / columns))
@@ -236,7 +237,7 @@ def _resize_cropped(image: Any, size: tuple[int, int], method: str) -> Any:
     return resize(cut, size, method)
 
 
-def _load_text(path: Any, length: int | None) -> Any:
+def _load_text(path: StrPath, length: int | None) -> Component:
     text = read_file(path)
     return text if length is None else text[:length]
 
@@ -244,7 +245,7 @@ def _load_text(path: Any, length: int | None) -> Any:
 class _Labels:
     """Options for labels."""
 
-    def __init__(self, labels: Any, mode: str | None, class_names: Sequence[str] | None) -> None:
+    def __init__(self, labels: object, mode: str | None, class_names: Sequence[str] | None) -> None:
         if mode not in ("int", "categorical", "binary", None):
             raise ValueError(f"label_mode is 'int', 'categorical', 'binary' or None, not {mode!r}")
         if class_names is not None and labels != "inferred":
@@ -253,7 +254,7 @@ class _Labels:
         self.mode = None if labels is None else mode
         self.class_names = class_names
 
-    def encoded(self, numbers: NDArray[np.int32], classes: int) -> NDArray[Any]:
+    def encoded(self, numbers: NDArray[np.int32], classes: int) -> Array:
         if self.mode == "binary":
             if classes != 2:
                 raise ValueError(f'label_mode="binary" needs two classes, and there are {classes}')
@@ -299,11 +300,11 @@ class _Order:
 class _Files:
     """Files with their labels, in Keras's order."""
 
-    def __init__(self, names: list[str], labels: NDArray[Any] | None, classes: Sequence[str], order: _Order) -> None:
+    def __init__(self, names: list[str], labels: Array | None, classes: Sequence[str], order: _Order) -> None:
         self.names, self.labels, self.classes, self.order = names, labels, classes, order
 
 
-def _find(directory: Any, endings: tuple[str, ...], labels: _Labels, order: _Order, follow_links: bool) -> _Files:
+def _find(directory: StrPath, endings: tuple[str, ...], labels: _Labels, order: _Order, follow_links: bool) -> _Files:
     """Return the files below a folder, those of a class together, each folder's own files before those of its
     sub-folders.
     """
@@ -334,7 +335,7 @@ def _find(directory: Any, endings: tuple[str, ...], labels: _Labels, order: _Ord
     return _Files(names, labels.encoded(np.array(numbers, np.int32), len(classes)), classes, order)
 
 
-def _datasets(files: _Files, load: Callable[[Any], Any], batch_size: int | None, origin: str) -> Any:
+def _datasets(files: _Files, load: Callable[[Any], object], batch_size: int | None, origin: str) -> Nested:
     made = []
     for numbers, shuffled in files.order.parts(len(files.names)):
         names = [files.names[i] for i in numbers.tolist()]
@@ -350,5 +351,5 @@ def _datasets(files: _Files, load: Callable[[Any], Any], batch_size: int | None,
     return made if len(made) > 1 else made[0]
 
 
-def _with_label(load: Callable[[Any], Any], path: Any, label: Any) -> Any:
+def _with_label(load: Callable[[Any], object], path: StrPath, label: object) -> Nested:
     return load(path), label

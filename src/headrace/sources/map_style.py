@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Item, from_elements, own_leaf, scalar_block
+from headrace.core.types import Component
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -102,13 +103,13 @@ def fetch_map_style(node: MapStyle, ctx: Context, indices: Indices) -> list[Item
     return with_failures(node, scalar_block(indices, ids), results, good, indices)
 
 
-def row(value: Any) -> tuple[Structure, list[Any]]:
+def row(value: object) -> tuple[Structure, list[Any]]:
     """Return an element of what a dataset gave: tensors and images are arrays, a list is a tuple."""
     structure, leaves = flatten(tuple(value) if type(value) is list else value)
     return structure, [own_leaf(_array(v)) for v in leaves]
 
 
-def _array(value: Any) -> Any:
+def _array(value: Any) -> Component:
     if hasattr(value, "detach"):  # a torch tensor on any device, with or without gradients
         try:
             return value.numpy(force=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def from_pandas(
-    frame: pd.DataFrame | pd.Series, *, nulls: Mapping[Any, Any] | None = None, name: str | None = None
+    frame: pd.DataFrame | pd.Series, *, nulls: Mapping[Any, object] | None = None, name: str | None = None
 ) -> Dataset:
     """Return a dataset of the rows of a pandas DataFrame as dicts, or of the values of a Series.
 

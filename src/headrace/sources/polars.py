@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def from_polars(
-    frame: pl.DataFrame | pl.Series, *, nulls: Mapping[str, Any] | None = None, name: str | None = None
+    frame: pl.DataFrame | pl.Series, *, nulls: Mapping[str, object] | None = None, name: str | None = None
 ) -> Dataset:
     """Return a dataset of the rows of a polars DataFrame as dicts, or of the values of a Series.
 

@@ -126,7 +126,7 @@ class PartMark(OwnMark):
     seen: SeenRows | None = None
 
     @classmethod
-    def from_json(cls, data: Any) -> Self:
+    def from_json(cls, data: object) -> Self:
         """Return what `to_json` gave; a state may have been taken before there was anything to give again."""
         told = [*data, None] if isinstance(data, list) and len(data) == 2 else data
         return super(PartMark, cls).from_json(told)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.formats.tables.choice import Choice
 from headrace.sources.engines import EngineSource
 from headrace.sources.parts import parts_dataset
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def from_spark(
-    frame: Any,
+    frame: object,
     *,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read a Spark DataFrame as dicts, one partition at a time, made by Spark's executors as Arrow batches.
@@ -74,7 +75,7 @@ class SparkSource(EngineSource):
         )
 
 
-def _rows_of_partitions(frame: Any) -> Any:
+def _rows_of_partitions(frame: Any) -> LibraryObject:
     """Return an RDD with the Arrow data of each partition as rows of bytes; None if Spark has none."""
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         return None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Column, text_column, values
+from headrace.core.types import Component, Nested, StrPath
 from headrace.errors import ParseError
 from headrace.formats.shared.files import read_all
 from headrace.io.binary import bytes_column
@@ -24,7 +25,7 @@ from headrace.trace.operation import traced_operation
     spec=lambda path, encoding="utf-8", **_: TensorSpec((), np.str_ if encoding else "S"),  # noqa: ARG005
     block=lambda path, *how, **named: lambda rows: load_text_column(rows, *how, **named),  # noqa: ARG005
 )
-def load_text(path: Any, encoding: str | None = "utf-8", *, storage_options: Any = None) -> Any:
+def load_text(path: StrPath, encoding: str | None = "utf-8", *, storage_options: object = None) -> Component:
     """Return a whole file as text, or with `encoding=None` as bytes."""
     return next(values(load_text_column([str(path)], encoding, storage_options=storage_options)))
 
@@ -46,7 +47,7 @@ def load_text_column(paths: Column, encoding: str | None = "utf-8", *, storage_o
 
 
 def from_text_folder(
-    path: Any,
+    path: StrPath,
     validation_split: float | None = None,
     subset: str | None = None,
     seed: int | None = None,
@@ -56,9 +57,9 @@ def from_text_folder(
     encoding: str | None = "utf-8",
     endings: Sequence[str] = (".txt",),
     num_parallel_calls: int | None = AUTOTUNE,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
-) -> Any:
+) -> Nested:
     """Read texts and labels from a folder with one sub-folder for each class.
 
     All else is as for `from_image_folder`.

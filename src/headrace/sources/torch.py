@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Nested
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.plan.spec import Probe, Spec
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def from_torch(dataset: Any, *, output_signature: Any = None, name: str | None = None) -> Dataset:
+def from_torch(dataset: object, *, output_signature: Nested = None, name: str | None = None) -> Dataset:
     """Return a dataset of the items of a map-style `torch.utils.data.Dataset`.
 
     Tensors become arrays, a list at the top a tuple. `__getitems__` is called for several rows at once if it exists.

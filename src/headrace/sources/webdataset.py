@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from headrace.columns import Column, text_column, values
+from headrace.core.types import Component, FilePatterns, Nested
 from headrace.errors import NONSENSE, ParseError
 from headrace.formats.shared.files import open_path
 from headrace.formats.shared.format import ScanHints
@@ -33,6 +34,7 @@ from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def whole_numbers(rows: Column) -> Column:
@@ -52,16 +54,16 @@ def texts(rows: Column) -> Column:
 
 
 @traced_operation(spec=lambda _: TensorSpec((), np.int64), block=lambda _: whole_numbers)
-def _number(content: bytes) -> Any:
+def _number(content: bytes) -> Component:
     return whole_numbers([content])[0]
 
 
 @traced_operation(spec=lambda _: TensorSpec((), np.str_), block=lambda _: texts)
-def _string(content: bytes) -> Any:
+def _string(content: bytes) -> Component:
     return bytes(content).decode()
 
 
-def _array(content: bytes) -> Any:
+def _array(content: bytes) -> Component:
     """Read a `.npy` file; what its header states is compared with the bytes there are before memory is taken."""
     try:
         file = io.BytesIO(content)
@@ -88,19 +90,19 @@ DECODERS: dict[str, Callable[[Any], Any]] = {
 
 
 def WebDataset(  # noqa: N802 - as others name it
-    filenames: Any,
+    filenames: FilePatterns,
     fields: Sequence[str] | None = None,
-    decode: bool | Mapping[str, Callable[[Any], Any]] = True,
+    decode: bool | Mapping[str, Callable[[Any], object]] = True,
     compression_type: str | None = None,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     num_parallel_calls: int | None = AUTOTUNE,
     name: str | None = None,
     *,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Samples of WebDataset's tar files as dicts: `__key__`, and what each file of the sample holds, by its ending.
 
@@ -167,7 +169,7 @@ def WebDataset(  # noqa: N802 - as others name it
         return ds
     names = (KEY, *form.fields)
 
-    def decoded(row: Any) -> Any:
+    def decoded(row: Any) -> Nested:
         return {name: decoders[name](row[name]) if name in decoders else row[name] for name in names}
 
     return ds.map(decoded, num_parallel_calls=num_parallel_calls)

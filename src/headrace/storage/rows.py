@@ -148,7 +148,7 @@ class KeptRows:
         self.lock = threading.Lock()
 
 
-def saved_mark(notes: Any) -> Marked | None:
+def saved_mark(notes: object) -> Marked | None:
     """Return where the input continues, as noted in a part of a shelf."""
     return None if notes is None else SavedMark(from_json(notes))
 

@@ -30,7 +30,7 @@ class _Run:
     how: list[Notes] = field(default_factory=list)
     entries: list[tuple[Item, list[pa.Array]]] = field(default_factory=list)
 
-    def takes(self, schema: pa.Schema, structure: Any, how: list[Notes]) -> bool:
+    def takes(self, schema: pa.Schema, structure: object, how: list[Notes]) -> bool:
         """Return whether such rows fit in; the first ones decide."""
         if self.schema is None:
             self.schema, self.structure, self.how = schema, structure, how
@@ -38,7 +38,7 @@ class _Run:
 
 
 def write_parts(
-    directory: Path, start: int, items: Iterable[Item], types: Types, *, compression: str | None, notes: Any
+    directory: Path, start: int, items: Iterable[Item], types: Types, *, compression: str | None, notes: object
 ) -> list[StoredPart]:
     """Write rows from number `start` on: one part, or several if their columns differ in kind.
 
@@ -76,7 +76,7 @@ def _runs(items: Iterable[Item]) -> list[_Run]:
     return runs
 
 
-def _write(path: Path, run: _Run, compression: str | None, notes: Any) -> None:
+def _write(path: Path, run: _Run, compression: str | None, notes: object) -> None:
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

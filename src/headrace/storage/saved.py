@@ -45,7 +45,7 @@ def generation(path: Path) -> Iterator[Path]:
             lock.release()
 
 
-def publish(path: Path, current: Path, **facts: Any) -> None:
+def publish(path: Path, current: Path, **facts: object) -> None:
     """Make `path` refer to these rows from now on."""
     write_page(path / SAVED, {"version": VERSION, "current": current.name, **facts})
 

@@ -162,7 +162,7 @@ class Shelf:
             if orphan or path.suffix == TEMPORARY:
                 path.unlink(missing_ok=True)
 
-    def add(self, items: Iterable[Item], compression: str | None, notes: Any) -> None:
+    def add(self, items: Iterable[Item], compression: str | None, notes: object) -> None:
         """Append rows."""
         made = write_parts(self.path, self.rows, items, self.types, compression=compression, notes=notes)
         self.parts = [*self.parts, *made]

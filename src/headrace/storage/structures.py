@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from headrace.core.extended import dtype_code, dtype_of
+from headrace.core.types import JsonValue
 from headrace.errors import NONSENSE, StorageError
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.plan.structure import LEAF, NONE, Structure, in_order, record_fields
@@ -71,7 +72,7 @@ def _form(kind: type) -> str:
     return "tuple" if issubclass(kind, tuple) else "dict"
 
 
-def plain_structure(structure: Structure) -> Any:
+def plain_structure(structure: Structure) -> JsonValue:
     """Return the structure as JSON values."""
     kind = structure.kind
     if kind is None:
@@ -91,7 +92,7 @@ class StoredLayout(NamedTuple):
     order: list[int] | None
 
 
-def structure_of(plain: Any, types: Types) -> StoredLayout:
+def structure_of(plain: object, types: Types) -> StoredLayout:
     """Return the structure in a JSON value. Raise StorageError if it holds none."""
     before = len(types.unknown)
     try:
@@ -146,7 +147,7 @@ def _structure(plain: Any, types: Types) -> Structure:
     return Structure(kind, tuple(keys), parts)
 
 
-def plain_spec(spec: Spec) -> Any:
+def plain_spec(spec: Spec) -> JsonValue:
     """Return the spec as JSON values."""
     if spec.structure is None:
         return None
@@ -170,7 +171,7 @@ def stored_spec(plain: Any, types: Types) -> Spec:
     return Spec(structure, tuple(leaves if order is None else [leaves[i] for i in order]))
 
 
-def _plain_key(key: Any) -> Any:
+def _plain_key(key: object) -> JsonValue:
     if isinstance(key, str | int):
         return key
     raise StorageError(f"elements with the key {key!r} cannot be stored: keys must be str or int")

@@ -3,8 +3,9 @@
 It knows columns, tracing and vocabularies. It knows no source and no trainer.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Attribute
 from headrace.text.case import lower, upper
 from headrace.text.characters import bytes_split, length, unicode_decode, unicode_split
 from headrace.text.conversations import chat
@@ -45,7 +46,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.text", name)

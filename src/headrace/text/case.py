@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns.arrow_text import parts
+from headrace.core.types import Tensor, TensorLike
 from headrace.text.bytemap import LOWER, UPPER
 from headrace.text.operation import Work, check_choice, in_kind, text_operation
 
@@ -23,7 +24,7 @@ CASED = 0x1E960
 
 
 @text_operation
-def lower(input: Any, encoding: str = "") -> Any:
+def lower(input: TensorLike, encoding: str = "") -> Tensor:
     """Capital letters made small: those of ASCII, or with `encoding="utf-8"` all of Unicode.
 
     Args:
@@ -39,7 +40,7 @@ def lower(input: Any, encoding: str = "") -> Any:
 
 
 @text_operation
-def upper(input: Any, encoding: str = "") -> Any:
+def upper(input: TensorLike, encoding: str = "") -> Tensor:
     """Small letters made capital: those of ASCII, or with `encoding="utf-8"` all of Unicode.
 
     Args:

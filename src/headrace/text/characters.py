@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace import _native
 from headrace.columns.arrow_text import binary, parts
+from headrace.columns.kind import Column
+from headrace.core.types import Tensor, TensorLike
 from headrace.text.operation import Work, check_choice, text_operation, words_in_kind
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ ENCODINGS = ("UTF-8", "utf-8")
 
 
 @text_operation
-def length(input: Any, unit: str = "BYTE") -> Any:
+def length(input: TensorLike, unit: str = "BYTE") -> Tensor:
     """Return how many bytes each text has, or how many characters with `unit="UTF8_CHAR"`.
 
     Args:
@@ -30,7 +32,7 @@ def length(input: Any, unit: str = "BYTE") -> Any:
     """
     characters = check_choice("unit", unit, ("BYTE", "UTF8_CHAR")) == "UTF8_CHAR"
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         values, cuts = parts(text)
         if not characters:
             return np.diff(cuts).astype(np.int32)
@@ -42,7 +44,7 @@ def length(input: Any, unit: str = "BYTE") -> Any:
 
 
 @text_operation
-def bytes_split(input: Any) -> Any:
+def bytes_split(input: TensorLike) -> Tensor:
     """Return the bytes of each text, one by one.
 
     Args:
@@ -52,7 +54,7 @@ def bytes_split(input: Any) -> Any:
     array([b'n', b'\\xc3', b'\\xa9'], dtype=object)
     """
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         values, cuts = parts(text)
         content = values[cuts[0] : cuts[-1]]
         return binary(content, np.arange(len(content) + 1)), cuts - cuts[0]
@@ -62,8 +64,8 @@ def bytes_split(input: Any) -> Any:
 
 @text_operation
 def unicode_split(
-    input: Any, input_encoding: str = "UTF-8", errors: str = "replace", replacement_char: int = 0xFFFD
-) -> Any:
+    input: TensorLike, input_encoding: str = "UTF-8", errors: str = "replace", replacement_char: int = 0xFFFD
+) -> Tensor:
     """Return the characters of each text, one by one.
 
     Args:
@@ -78,7 +80,7 @@ def unicode_split(
     check_choice("input_encoding", input_encoding, ENCODINGS)
     malformed = ERRORS.index(check_choice("errors", errors, ERRORS))
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         refused, made = _native.text_characters(*parts(text), malformed, replacement_char)
         _check_well_formed(text, refused)
         return words_in_kind(made, text)
@@ -88,12 +90,12 @@ def unicode_split(
 
 @text_operation
 def unicode_decode(
-    input: Any,
+    input: TensorLike,
     input_encoding: str = "UTF-8",
     errors: str = "replace",
     replacement_char: int = 0xFFFD,
     replace_control_characters: bool = False,
-) -> Any:
+) -> Tensor:
     """Return the numbers of the characters of each text.
 
     What is no UTF-8 is replaced, left out (`errors="ignore"`), or an error (`"strict"`).
@@ -112,7 +114,7 @@ def unicode_decode(
     malformed = ERRORS.index(check_choice("errors", errors, ERRORS))
     control = bool(replace_control_characters)
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         refused, codes, rows = _native.text_decode(*parts(text), malformed, replacement_char, control)
         _check_well_formed(text, refused)
         return codes, rows

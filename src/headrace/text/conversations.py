@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from headrace.core.types import Array, JsonValue, Nested
 from headrace.plan.spec import TensorSpec
 from headrace.text.tokenizers import Tokenizer
 
@@ -40,14 +41,14 @@ class Chat:
         """What `map(chat, output_signature=chat.output_signature)` promises, so that `pack` knows the dtypes."""
         return {"tokens": TensorSpec((None,), np.int32), "loss_mask": TensorSpec((None,), np.bool_)}
 
-    def __call__(self, element: Any) -> dict[str, np.ndarray[Any, Any]]:
+    def __call__(self, element: Nested) -> dict[str, Array]:
         """The tokens of a conversation, and of each whether it is learnt."""
         pieces = self.pieces(element)
         values, cuts = self.tokenizer.encode_rows([text for text, _ in pieces])
         learnt = np.repeat([learns for _, learns in pieces], np.diff(cuts)).astype(np.bool_)
         return {"tokens": values.astype(np.int32), "loss_mask": learnt}
 
-    def pieces(self, element: Any) -> list[tuple[str, bool]]:
+    def pieces(self, element: Nested) -> list[tuple[str, bool]]:
         """The conversation as text, cut where the loss begins or ends to be taken."""
         messages = _messages(element, self.messages)
         render = self._render
@@ -92,12 +93,12 @@ class Chat:
 
 
 def chat(
-    tokenizer: Any,
+    tokenizer: object,
     template: str | None = None,
     mask: Mask = "assistant",
     *,
     messages: str = "messages",
-    variables: Mapping[str, Any] | None = None,
+    variables: Mapping[str, object] | None = None,
 ) -> Chat:
     """Return a function for `map` that turns a conversation into tokens and a loss mask.
 
@@ -144,7 +145,7 @@ def chat(
     return made
 
 
-def _messages(element: Any, name: str) -> list[dict[str, Any]]:
+def _messages(element: object, name: str) -> list[dict[str, Any]]:
     """The messages of an element, one dict each."""
     if not isinstance(element, Mapping) or name not in element:
         found = sorted(element) if isinstance(element, Mapping) else type(element).__name__
@@ -165,7 +166,7 @@ def _messages(element: Any, name: str) -> list[dict[str, Any]]:
     return made
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JsonValue:
     """A part of a message as templates take it: text, numbers, lists and dicts."""
     if isinstance(value, bytes):
         return value.decode()
@@ -199,7 +200,7 @@ def _marked(text: str) -> list[tuple[str, bool]]:
     return [piece for piece in made if piece[0]]
 
 
-def _jinja(template: str, variables: Mapping[str, Any]) -> Render:
+def _jinja(template: str, variables: Mapping[str, object]) -> Render:
     try:
         import jinja2
         from jinja2.exceptions import TemplateError
@@ -238,7 +239,7 @@ def _mark(tag: re.Match[str]) -> str:
     return f"{{%{before} if true %}}{{{{ {character!r} }}}}{{% endif {after}%}}"
 
 
-def _json(value: Any, indent: int | None = None) -> str:
+def _json(value: object, indent: int | None = None) -> str:
     """As JSON for models, not for HTML."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 

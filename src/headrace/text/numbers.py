@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
 from headrace.columns.arrow_text import parts
+from headrace.columns.kind import Column
+from headrace.core.types import Tensor, TensorLike
 from headrace.feature_column.raw import NO_SALT
 from headrace.text.operation import Work, text_operation
 
@@ -19,7 +21,7 @@ READERS = {np.dtype(name): getattr(_native, f"text_to_{name}") for name in ("int
 
 
 @text_operation
-def to_number(input: Any, out_type: DTypeLike = np.float32) -> Any:
+def to_number(input: TensorLike, out_type: DTypeLike = np.float32) -> Tensor:
     """Return the number that each text says, as int32, int64, float32 or float64; a text that says none is an error.
 
     Args:
@@ -33,7 +35,7 @@ def to_number(input: Any, out_type: DTypeLike = np.float32) -> Any:
     if dtype not in READERS:
         raise ValueError(f"out_type must be one of {', '.join(map(str, READERS))}, not {dtype}")
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         made = np.empty(len(text), dtype)
         wrong = READERS[dtype](*parts(text), made)
         if wrong >= 0:
@@ -44,7 +46,7 @@ def to_number(input: Any, out_type: DTypeLike = np.float32) -> Any:
 
 
 @text_operation
-def to_hash_bucket_fast(input: Any, num_buckets: int) -> Any:
+def to_hash_bucket_fast(input: TensorLike, num_buckets: int) -> Tensor:
     """Return one of `num_buckets` for each text, by its FarmHash fingerprint, as in TensorFlow.
 
     Args:
@@ -57,7 +59,7 @@ def to_hash_bucket_fast(input: Any, num_buckets: int) -> Any:
     if num_buckets < 1:
         raise ValueError(f"num_buckets must be at least 1, not {num_buckets}")
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         hashes, made = np.empty(len(text), np.uint64), np.empty(len(text), np.int64)
         _native.hash_text(*parts(text), NO_SALT, hashes)
         _native.hash_buckets(hashes, num_buckets, 0, made)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headrace.columns import Column, text_column, values
 from headrace.columns.arrow_text import binary, parts
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Nested, Tensor, TensorLike
 from headrace.feature_column.raw import plain_column
 from headrace.plan.spec import TensorSpec
 from headrace.text.layout import Offsets, texts_of
@@ -72,12 +73,12 @@ class Work:
         if self.axis not in (None, -1, axes - 1):
             raise ValueError(f"axis must be the last one (-1), or None for all axes, not {self.axis} of {axes}")
 
-    def on_element(self, value: Any) -> Any:
+    def on_element(self, value: object) -> Nested:
         """Return one component of an element."""
         return next(iter(values(self.on_column(one_row(value)))))
 
 
-def one_row(value: Any) -> Column:
+def one_row(value: object) -> Column:
     """Return a column that has this one component, a text or an array of them."""
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.item()
@@ -98,23 +99,23 @@ def one_row(value: Any) -> Column:
 def text_operation(describe: F) -> F:
     """Make a function of `describe`, which gets the same arguments, checks them, and says what Work there is."""
 
-    def spec(input: Any, *args: Any, **kwargs: Any) -> TensorSpec:
+    def spec(input: TensorLike, *args: object, **kwargs: object) -> TensorSpec:
         work: Work = describe(input, *args, **kwargs)
         return work.spec(input)
 
-    def block(input: Any, *args: Any, **kwargs: Any) -> Callable[[Column], Column]:
+    def block(input: TensorLike, *args: object, **kwargs: object) -> Callable[[Column], Column]:
         work: Work = describe(input, *args, **kwargs)
         return work.on_column
 
     @functools.wraps(describe)
-    def function(input: Any, *args: Any, **kwargs: Any) -> Any:
+    def function(input: TensorLike, *args: object, **kwargs: object) -> Tensor:
         work: Work = describe(input, *args, **kwargs)
         return work.on_element(input)
 
     return traced_operation(spec=spec, block=block)(function)  # type: ignore[return-value]
 
 
-def in_kind(made: Sequence[NDArray[Any]], text: pa.Array) -> pa.Array:
+def in_kind(made: Sequence[Array], text: pa.Array) -> pa.Array:
     """Return bytes and offsets as text of the same kind."""
     return binary(made[0], made[1], text.type)
 
@@ -131,7 +132,7 @@ def as_strings(text: pa.Array) -> pa.Array:
     return binary(*parts(text), pa.large_string()) if text.type == pa.large_binary() else text
 
 
-def check_choice(name: str, value: Any, known: Sequence[str]) -> str:
+def check_choice(name: str, value: object, known: Sequence[str]) -> str:
     """Return an option that must be one of these."""
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")

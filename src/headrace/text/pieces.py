@@ -11,6 +11,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns import Column, values
 from headrace.columns.arrow_text import parts
+from headrace.core.types import Tensor, TensorLike
 from headrace.plan.spec import TensorSpec
 from headrace.text.bytemap import DROP, IDENTITY, changed
 from headrace.text.layout import texts_of
@@ -24,7 +25,7 @@ WITHOUT_PUNCTUATION = changed(IDENTITY, string.punctuation, DROP)
 
 
 @text_operation
-def strip(input: Any) -> Any:
+def strip(input: TensorLike) -> Tensor:
     """Without white space at both ends; that of ASCII, as in TensorFlow.
 
     Args:
@@ -37,7 +38,7 @@ def strip(input: Any) -> Any:
 
 
 @text_operation
-def strip_punctuation(input: Any) -> Any:
+def strip_punctuation(input: TensorLike) -> Tensor:
     """Without the 32 punctuation marks of ASCII, wherever they stand.
 
     Args:
@@ -50,7 +51,7 @@ def strip_punctuation(input: Any) -> Any:
 
 
 @text_operation
-def split(input: Any, sep: str | bytes | None = None, maxsplit: int = -1) -> Any:
+def split(input: TensorLike, sep: str | bytes | None = None, maxsplit: int = -1) -> Tensor:
     """Split texts at ASCII white space, without empty pieces, or at separators, with empty pieces.
 
     After `maxsplit` cuts the rest is one piece. In a map, rows have different numbers of pieces: batch them by
@@ -68,14 +69,14 @@ def split(input: Any, sep: str | bytes | None = None, maxsplit: int = -1) -> Any
     """
     separator, most = b"" if sep is None else as_bytes_of(sep), int(maxsplit)
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         return words_in_kind(_native.text_split(*parts(text), separator, max(most, -1)), text)
 
     return Work(run, gives_rows=True)
 
 
 @text_operation
-def reduce_join(input: Any, separator: str | bytes = "", *, axis: int | None = -1) -> Any:
+def reduce_join(input: TensorLike, separator: str | bytes = "", *, axis: int | None = -1) -> Tensor:
     """Return the pieces along the last axis as one text.
 
     Args:
@@ -96,13 +97,13 @@ def reduce_join(input: Any, separator: str | bytes = "", *, axis: int | None = -
 
 @text_operation
 def ngrams(
-    data: Any,
+    data: TensorLike,
     ngram_width: int | Sequence[int],
     separator: str | bytes = " ",
-    pad_values: Any = None,
+    pad_values: TensorLike = None,
     padding_width: int | None = None,
     preserve_short_sequences: bool = False,
-) -> Any:
+) -> Tensor:
     """Join `ngram_width` neighbors along the last axis; with several widths, all of the first one come first.
 
     `pad_values`, one or a pair, are added before the first and after the last piece: `padding_width` of them, or one
@@ -129,7 +130,7 @@ def ngrams(
     padding = 0 if pair is None else -1 if padding_width is None else padding_width
     between, keep = as_bytes_of(separator), bool(preserve_short_sequences)
 
-    def run(text: pa.Array, cuts: Any) -> Any:
+    def run(text: pa.Array, cuts: Any) -> Column:
         made = _native.text_ngrams(*parts(text), cuts, widths, between, left, right, padding, keep)
         return words_in_kind(made, text)
 
@@ -137,7 +138,7 @@ def ngrams(
 
 
 @text_operation
-def substr(input: Any, pos: int, len: int, unit: str = "BYTE") -> Any:
+def substr(input: TensorLike, pos: int, len: int, unit: str = "BYTE") -> Tensor:
     """Cut a part of each text: from `pos`, counted from the end if negative, at most `len` bytes or `unit="UTF8_CHAR"`.
 
     A text that has no such place is an error; so is a str that would be cut within a character.
@@ -167,7 +168,7 @@ def substr(input: Any, pos: int, len: int, unit: str = "BYTE") -> Any:
     return Work(run)
 
 
-def _join_spec(inputs: Sequence[Any], separator: str | bytes = "") -> TensorSpec:
+def _join_spec(inputs: Sequence[object], separator: str | bytes = "") -> TensorSpec:
     as_bytes_of(separator)
     shapes = {each.shape for each in inputs if isinstance(each, TensorSpec)}
     kinds = {np.dtype(getattr(each, "dtype", None) or type(each)).kind for each in inputs}
@@ -176,13 +177,13 @@ def _join_spec(inputs: Sequence[Any], separator: str | bytes = "") -> TensorSpec
     return TensorSpec(shapes.pop(), bytes if "S" in kinds else str)
 
 
-def _join_block(inputs: Sequence[Any], separator: str | bytes = "") -> Callable[..., Column]:
+def _join_block(inputs: Sequence[object], separator: str | bytes = "") -> Callable[..., Column]:
     constants = [None if isinstance(each, TensorSpec) else each for each in inputs]
     return lambda *columns: _join_columns(constants, list(columns), separator)
 
 
 @traced_operation(spec=_join_spec, block=_join_block)
-def join(inputs: Sequence[Any], separator: str | bytes = "") -> Any:
+def join(inputs: Sequence[object], separator: str | bytes = "") -> Tensor:
     """Return texts, or arrays of them of one shape, put together place by place; single texts go with all places.
 
     What comes of str alone is str, else bytes.

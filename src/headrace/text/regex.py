@@ -11,6 +11,8 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns.arrow_text import parts
+from headrace.columns.kind import Column
+from headrace.core.types import Tensor, TensorLike
 from headrace.text.bytemap import DROP, IDENTITY, ByteMap, changed
 from headrace.text.operation import Work, as_strings, in_kind, text_operation
 
@@ -23,7 +25,7 @@ ONE_CLASS = re.compile(r"\[(?!\^|\])((?:[^\[\]\\\x80-\U0010ffff]|\\[^a-zA-Z0-9\x
 
 
 @text_operation
-def regex_replace(input: Any, pattern: str, rewrite: str, replace_global: bool = True) -> Any:
+def regex_replace(input: TensorLike, pattern: str, rewrite: str, replace_global: bool = True) -> Tensor:
     """Return each part of a text that fits the pattern as `rewrite` says, or only the first one.
 
     The pattern is one of RE2, in which `\\\\1` to `\\\\9` of `rewrite` are groups and `\\\\0` is the whole part.
@@ -43,7 +45,7 @@ def regex_replace(input: Any, pattern: str, rewrite: str, replace_global: bool =
 
 
 @text_operation
-def regex_full_match(input: Any, pattern: str) -> Any:
+def regex_full_match(input: TensorLike, pattern: str) -> Tensor:
     """Return whether the pattern, one of RE2, fits all of a text.
 
     Args:
@@ -86,7 +88,7 @@ def _matcher(pattern: str) -> Run:
     _check(pattern, "")
     whole = rf"\A(?:{pattern})\z"
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         return pc.match_substring_regex(as_strings(text), pattern=whole).to_numpy(zero_copy_only=False)
 
     return run

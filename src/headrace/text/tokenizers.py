@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.columns.kind import Column
 from headrace.core.paths import local_only
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, LibraryObject, Tensor, TensorLike
 from headrace.execute.budget import cpus
 from headrace.text.operation import Work, as_strings, text_operation
 
@@ -56,11 +58,11 @@ class Tokenizer:
         object.__setattr__(self, "tokenizer", _opened(given) if isinstance(given, str | Path) else given)
         _methods(self.tokenizer, special=self.add_special_tokens)
 
-    def __call__(self, input: Any) -> Any:
+    def __call__(self, input: TensorLike) -> Tensor:
         """Return the ids of a text; of an array of texts, an hr.Ragged."""
         return tokenize(input, self)
 
-    def encode_rows(self, rows: list[str]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def encode_rows(self, rows: list[str]) -> tuple[Array, Array]:
         """Return the ids of all texts, and the offsets of each."""
         found = _methods(self.tokenizer, special=self.add_special_tokens)[0](rows)
         lengths = [len(ids) for ids in found]
@@ -71,7 +73,7 @@ class Tokenizer:
             ids.fromlist(row if isinstance(row, list) else list(row))  # half the time of an iterator over all of them
         return np.frombuffer(ids, np.int64) if ids else np.empty(0, np.int64), cuts
 
-    def decode(self, ids: Any) -> Any:
+    def decode(self, ids: TensorLike) -> Tensor:
         """Return the text that ids stand for; of an hr.Ragged or an array of rows, an array of texts."""
         if isinstance(ids, Ragged) or np.ndim(ids) > 1:
             made = np.empty(len(ids), object)
@@ -81,10 +83,10 @@ class Tokenizer:
 
 
 @text_operation
-def tokenize(input: Any, tokenizer: Tokenizer) -> Any:
+def tokenize(input: TensorLike, tokenizer: Tokenizer) -> Tensor:
     """Return the ids that a tokenizer gives of each text: `tokenizer(input)`."""
 
-    def run(text: pa.Array) -> Any:
+    def run(text: pa.Array) -> Column:
         rows = as_strings(text)
         try:
             return tokenizer.encode_rows(rows.to_pylist())
@@ -116,7 +118,7 @@ def _methods(tokenizer: Any, *, special: bool) -> tuple[Encode, Decode]:
     raise TypeError(f"hr.text.Tokenizer takes a tokenizer of tokenizers, sentencepiece or tiktoken, not {found}")
 
 
-def _opened(name: str | Path) -> Any:
+def _opened(name: str | Path) -> LibraryObject:
     """Return the tokenizer in a file, or the encoding of tiktoken that is called so."""
     ending = local_only(name, "hr.text.Tokenizer", "copy the file to this machine first").suffix
     library = {".json": "tokenizers", ".model": "sentencepiece"}.get(ending, "tiktoken")

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from headrace.core.types import Nested
 from headrace.text.tokenizers import Tokenizer
 
 
 def tokenize(
-    tokenizer: Any,
+    tokenizer: object,
     field: str | None = None,
     *,
     out: str = "tokens",
@@ -50,13 +51,13 @@ def tokenize(
     most = max_length
     kind = np.dtype(dtype)
 
-    def tokens_of_text(text: Any) -> Any:
+    def tokens_of_text(text: object) -> Nested:
         tokens = made(text)
         if most is not None:
             tokens = tokens[:most]
         return tokens.astype(kind)
 
-    def tokens_of_field(element: Any) -> Any:
+    def tokens_of_field(element: Any) -> Nested:
         others = {name: value for name, value in element.items() if name != field}
         return {**others, out: tokens_of_text(element[field])}
 

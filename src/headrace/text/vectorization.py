@@ -13,6 +13,7 @@ from headrace import _native
 from headrace.columns import Column, box_text, column_of, values
 from headrace.columns.arrow_text import parts
 from headrace.core.ragged import Ragged
+from headrace.core.types import StrPath, Tensor, TensorLike
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import raw_of
 from headrace.plan.spec import TensorSpec
@@ -25,6 +26,8 @@ from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from headrace.dataset import Dataset
 
 MODES = ("int", "multi_hot", "count", "tf_idf")
 STANDARDS: dict[str, ByteMap] = {
@@ -119,7 +122,7 @@ class TextVectorization:
         """Whether a traced function may hold it: not if it calls functions of unknown purity."""
         return not callable(self.standardize) and not callable(self.split)
 
-    def __call__(self, inputs: Any) -> Any:
+    def __call__(self, inputs: TensorLike) -> Tensor:
         """Return what the layer makes of a text, or of an array of them."""
         return vectorize(inputs, self)
 
@@ -133,10 +136,10 @@ class TextVectorization:
 
     def adapt(
         self,
-        data: Any,
+        data: Dataset | TensorLike,
         steps: int | None = None,
         *,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
     ) -> TextVectorization:
@@ -226,7 +229,7 @@ class TextVectorization:
         return TensorSpec((*shape, length), np.int64)
 
 
-def _called(fn: Callable[[Any], Any], text: pa.Array, axes: int) -> tuple[pa.Array, Offsets]:
+def _called(fn: Callable[[Any], object], text: pa.Array, axes: int) -> tuple[pa.Array, Offsets]:
     """Return what a user's function makes of an array of texts, as the kernels take it."""
     made, layout = texts_of(one_row(fn(box_text(text))))
     if len(layout.axes) != axes or (axes == 1 and layout.axes[0] != len(text)):
@@ -243,6 +246,6 @@ def _vectorize_block(inputs: TensorSpec, layer: TextVectorization) -> Callable[[
 
 
 @traced_operation(spec=_vectorize_spec, block=_vectorize_block)
-def vectorize(inputs: Any, layer: TextVectorization) -> Any:
+def vectorize(inputs: TensorLike, layer: TextVectorization) -> Tensor:
     """Return what the layer makes of one element."""
     return next(iter(values(layer.on_column(one_row(inputs)))))

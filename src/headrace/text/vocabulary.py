@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headrace.columns.objects import boxes
 from headrace.core.paths import local_only
 from headrace.core.ragged import Ragged
+from headrace.core.types import StrPath, Tensor, TensorLike
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
 from headrace.feature_column.vocabulary import VocabularyTable, _lines
@@ -20,6 +21,9 @@ from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat_raw, learn
 from headrace.preprocessing.base import PreprocessingLayer
 from headrace.storage.files import whole_file
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,24 +76,24 @@ class Vocabulary(PreprocessingLayer):
         object.__setattr__(self, "table", VocabularyTable(made))
 
     @classmethod
-    def from_file(cls, path: Any, *, num_oov_buckets: int = 1, default_value: int = -1) -> Vocabulary:
+    def from_file(cls, path: StrPath, *, num_oov_buckets: int = 1, default_value: int = -1) -> Vocabulary:
         """Read a file with one token per line, as `save` writes it."""
         return cls(_lines(path), num_oov_buckets=num_oov_buckets, default_value=default_value)
 
     @classmethod
     def adapt(
         cls,
-        data: Any,
+        data: Dataset | TensorLike,
         max_tokens: int | None = None,
         *,
         min_count: int = 1,
         special_tokens: Iterable[str] = (),
         num_oov_buckets: int = 1,
         default_value: int = -1,
-        state: Any = None,
+        state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
-        cluster: Any = None,
+        cluster: object = None,
     ) -> Vocabulary:
         """Collect the most frequent texts of a dataset or array in one pass; of equals the greater first, as in Keras.
 
@@ -108,7 +112,7 @@ class Vocabulary(PreprocessingLayer):
             raise ValueError(f"Vocabulary: max_tokens={max_tokens} leaves no room beside {len(special)} special tokens")
         counts = Frequencies()
 
-        def take(column: Any, axes: int) -> None:
+        def take(column: object, axes: int) -> None:
             del axes
             raw = flat_raw(column)
             if raw.text is None and raw.size:
@@ -122,7 +126,7 @@ class Vocabulary(PreprocessingLayer):
             raise ValueError("Vocabulary: there is no text in the data to make a vocabulary of")
         return cls([*special, *found], num_oov_buckets=num_oov_buckets, default_value=default_value)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: StrPath) -> None:
         """Write a file with one token a line; it is there whole, or not at all."""
         content = [_token(token) for token in self.tokens]
         wrong = [token for token in content if b"\n" in token or b"\r" in token]
@@ -135,7 +139,7 @@ class Vocabulary(PreprocessingLayer):
         """Return how many ids there are."""
         return len(self.tokens) + self.num_oov_buckets
 
-    def tokens_of(self, ids: Any, unknown: str = "[UNK]") -> Any:
+    def tokens_of(self, ids: TensorLike, unknown: str = "[UNK]") -> Tensor:
         """Return the tokens that have these ids, `unknown` for ids of none; of an array or Ragged, in its shape."""
         if isinstance(ids, Ragged):
             return Ragged(self.tokens_of(ids.values, unknown), ids.offsets)
@@ -159,7 +163,7 @@ class Vocabulary(PreprocessingLayer):
         return TensorSpec(shape, np.int64)
 
 
-def lookup(input: Any, vocabulary: Vocabulary) -> Any:
+def lookup(input: TensorLike, vocabulary: Vocabulary) -> Tensor:
     """Return the ids of texts in a vocabulary: `vocabulary(input)`.
 
     Args:
@@ -172,7 +176,7 @@ def lookup(input: Any, vocabulary: Vocabulary) -> Any:
     return vocabulary(input)
 
 
-def _token(value: Any) -> bytes:
+def _token(value: object) -> bytes:
     if not isinstance(value, str | bytes):
         raise TypeError(f"Vocabulary: {value!r} is no text")
     return value.encode() if isinstance(value, str) else bytes(value)

@@ -3,8 +3,9 @@
 Import `load` and `builder`. It knows formats, sources and sinks; it does not know the catalogue.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Attribute
 from headrace.tfds import core, decode, download, features
 from headrace.tfds.builder import (
     ReadOnlyBuilder,
@@ -55,7 +56,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.tfds", name)

@@ -8,16 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import Nested, StrPath
 from headrace.errors import StorageError, what_there_is
 from headrace.image.codecs import MAX_PIXELS
 from headrace.tfds.files import Folder
 from headrace.tfds.habits import ReadConfig
 from headrace.tfds.info import DatasetInfo, read_info
 from headrace.tfds.reading import read_part
+from headrace.tfds.splits import SplitLike
 from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.tfds.splits import SplitLike
 
 PUBLIC_BUCKET = "gs://tfds-data/datasets"
 
@@ -36,17 +39,17 @@ class SplitBuilder(ABC):
 
     def as_dataset(
         self,
-        split: Any = None,
+        split: SplitLike = None,
         *,
         batch_size: int | None = None,
         shuffle_files: bool = False,
         seed: int | None = None,
-        decoders: Any = None,
+        decoders: Nested = None,
         as_supervised: bool = False,
         order: str = "tfds",
         max_pixels: int | None = MAX_PIXELS,
         read_config: ReadConfig | None = None,
-    ) -> Any:
+    ) -> Nested:
         """Return the elements of a split; of all splits as a dict if none is named, of several in the
         structure given.
         """
@@ -72,20 +75,20 @@ class SplitBuilder(ABC):
             ds = ds.with_options(read_config.options)
         return ds if batch_size is None else in_batches(ds, batch_size)
 
-    def as_data_source(self, split: Any = None, *, decoders: Any = None, **_: Any) -> Any:
+    def as_data_source(self, split: SplitLike = None, *, decoders: Nested = None, **_: object) -> Nested:
         """Return the elements of a split by number: a dataset with `len` and `ds[i]`, in the order of the files."""
         return self.as_dataset(split, decoders=decoders, order="file")
 
-    def download_and_prepare(self, **_: Any) -> None:  # noqa: B027 - there is nothing to do
+    def download_and_prepare(self, **_: object) -> None:  # noqa: B027 - there is nothing to do
         """Do nothing: what can be read is prepared, and nothing is ever downloaded."""
 
     @abstractmethod
     def read_split(
         self,
-        split: Any,
+        split: SplitLike,
         *,
-        decoders: Any,
-        keys: Any,
+        decoders: Nested,
+        keys: object,
         shuffle_files: bool,
         seed: int | None,
         order: str,
@@ -93,7 +96,7 @@ class SplitBuilder(ABC):
     ) -> Dataset:
         """Return the elements of one split, or of `keys` of them."""
 
-    def _supervised_keys(self) -> Any:
+    def _supervised_keys(self) -> Nested:
         keys = self.info.supervised_keys
         if keys is None:
             raise ValueError(
@@ -139,9 +142,9 @@ class ReadOnlyBuilder(SplitBuilder):
 
     def read_split(
         self,
-        split: Any,
+        split: SplitLike,
         *,
-        decoders: Any,
+        decoders: Nested,
         keys: Any,
         shuffle_files: bool,
         seed: int | None,
@@ -154,7 +157,7 @@ class ReadOnlyBuilder(SplitBuilder):
         )  # fmt: skip
 
 
-def in_batches(ds: Dataset, size: int) -> Any:
+def in_batches(ds: Dataset, size: int) -> Nested:
     """Batch, padded with zeros if rows differ in size; with -1, all rows as one element."""
     if size == -1:
         count = len(ds)
@@ -168,7 +171,7 @@ def in_batches(ds: Dataset, size: int) -> Any:
     return ds.padded_batch(size, padding_values=spec.structure.pack(empty) if spec.structure else None)
 
 
-def data_directory(data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> Folder:
+def data_directory(data_dir: StrPath | None = None, storage_options: Mapping[str, object] | None = None) -> Folder:
     """Return the directory of datasets: as given, from TFDS_DATA_DIR, or `~/tensorflow_datasets`."""
     return Folder(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets", storage_options)
 
@@ -176,10 +179,10 @@ def data_directory(data_dir: Any = None, storage_options: Mapping[str, Any] | No
 def builder(
     name: str,
     *,
-    data_dir: Any = None,
+    data_dir: StrPath | None = None,
     config: str | None = None,
     version: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> ReadOnlyBuilder:
     """Open a prepared dataset by its name, such as `mnist`, `glue/cola` or `mnist:3.*.*`.
 
@@ -248,7 +251,9 @@ def _is_version(name: str) -> bool:
     return True
 
 
-def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, Any] | None = None) -> ReadOnlyBuilder:
+def builder_from_directory(
+    builder_dir: StrPath, *, storage_options: Mapping[str, object] | None = None
+) -> ReadOnlyBuilder:
     """Open the dataset of one directory, which contains its `dataset_info.json`.
 
     Args:
@@ -263,7 +268,9 @@ def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, An
     return ReadOnlyBuilder(Folder(builder_dir, storage_options))
 
 
-def data_source(name: str, *, split: Any = None, data_dir: Any = None, decoders: Any = None, **_: Any) -> Any:
+def data_source(
+    name: str, *, split: SplitLike = None, data_dir: StrPath | None = None, decoders: Nested = None, **_: Any
+) -> Nested:
     """Return the elements of a prepared dataset by number: datasets with `len` and `ds[i]`.
 
     Args:
@@ -281,7 +288,7 @@ def data_source(name: str, *, split: Any = None, data_dir: Any = None, decoders:
     return builder(name, data_dir=data_dir).as_data_source(split, decoders=decoders)
 
 
-def list_builders(*, data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+def list_builders(*, data_dir: StrPath | None = None, storage_options: Mapping[str, object] | None = None) -> list[str]:
     """Return the names of the datasets in a data directory.
 
     Args:
@@ -312,7 +319,7 @@ def list_versions(home: Folder) -> dict[str | None, list[Version]]:
     return found
 
 
-def _prepared(wanted: DatasetName, data_dir: Any, how: Mapping[str, Any]) -> ReadOnlyBuilder | None:
+def _prepared(wanted: DatasetName, data_dir: StrPath | None, how: Mapping[str, Any]) -> ReadOnlyBuilder | None:
     """Return a public dataset that is downloaded and prepared now; None if there is none of that name."""
     folder = data_directory(data_dir)
     if folder.local is None:
@@ -324,24 +331,24 @@ def _prepared(wanted: DatasetName, data_dir: Any, how: Mapping[str, Any]) -> Rea
 def load_prepared(
     name: str,
     *,
-    split: Any = None,
-    data_dir: Any = None,
+    split: SplitLike = None,
+    data_dir: StrPath | None = None,
     batch_size: int | None = None,
     shuffle_files: bool = False,
     seed: int | None = None,
     as_supervised: bool = False,
-    decoders: Any = None,
+    decoders: Nested = None,
     with_info: bool = False,
     order: str = "tfds",
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     read_config: ReadConfig | None = None,
     try_gcs: bool = False,
     download: bool = True,
     builder_kwargs: Mapping[str, Any] | None = None,
     download_and_prepare_kwargs: Mapping[str, Any] | None = None,  # noqa: ARG001
     as_dataset_kwargs: Mapping[str, Any] | None = None,
-) -> Any:
+) -> Nested:
     """Load a prepared TFDS dataset like `tfds.load`, without TensorFlow.
 
     `split` is in TFDS's language (`train`, `train[:80%]`, `train[10:20]+test`, `all`, a ReadInstruction, or a list or

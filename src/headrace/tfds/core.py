@@ -1,7 +1,8 @@
 """`hr.tfds.core`: the names of tfds.core that are needed to read datasets."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Attribute
 from headrace.tfds.builder import SplitBuilder as DatasetBuilder
 from headrace.tfds.info import DatasetInfo, SplitInfo
 from headrace.tfds.splits import ReadInstruction
@@ -12,7 +13,7 @@ __all__ = ["DatasetBuilder", "DatasetInfo", "ReadInstruction", "SplitInfo", "Ver
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.tfds.core", name)

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.columns import values as column_values
+from headrace.columns.kind import Column
+from headrace.core.types import AnyFunction, Attribute, Nested
 from headrace.errors import what_there_is
 from headrace.image.codecs import MAX_PIXELS
 from headrace.io.binary import bytes_column
@@ -46,7 +48,7 @@ class CustomDecoder:
     kwargs: tuple[tuple[str, Any], ...] = ()
 
 
-def make_decoder(fn: Callable[..., Any] | None = None, **_: Any) -> Any:
+def make_decoder(fn: Callable[..., object] | None = None, **_: object) -> AnyFunction:
     """Make a function `fn(stored, feature)` a decoder: `decoders={"image": my_decoder()}`.
 
     >>> @hr.tfds.decode.make_decoder
@@ -113,12 +115,12 @@ class RecordDecoder:
         """Whether elements hold datasets."""
         return any(isinstance(layout, InnerDataset) for layout in self.layouts)
 
-    def columns(self, records: Any) -> Any:
+    def columns(self, records: Any) -> Column:
         """Return the components of many records, as columns in the structure of an element."""
         found = self.parse.fixed_columns(records)
         return self._flat[0].pack(layout.column(found, len(records)) for layout in self.layouts)
 
-    def element(self, record: bytes) -> Any:
+    def element(self, record: bytes) -> Nested:
         """Return the element of one record."""
         found = self.parse.fixed_columns(bytes_column([record]))
         return self._flat[0].pack(next(iter(column_values(layout.column(found, 1)))) for layout in self.layouts)
@@ -128,13 +130,13 @@ class RecordDecoder:
     spec=lambda record, decoder: decoder.spec,  # noqa: ARG005
     block=lambda record, decoder: decoder.columns,  # noqa: ARG005
 )
-def decode_record(record: bytes, decoder: RecordDecoder) -> Any:
+def decode_record(record: bytes, decoder: RecordDecoder) -> Nested:
     """Return the element of one record; in a traced function, of all records of a block at once."""
     return decoder.element(record)
 
 
 def record_decoder(
-    features: FeatureConnector, decoders: Any = None, keys: Any = None, max_pixels: int | None = MAX_PIXELS
+    features: FeatureConnector, decoders: Nested = None, keys: object = None, max_pixels: int | None = MAX_PIXELS
 ) -> RecordDecoder:
     """Return what decodes records of these features, as decoders say; `keys` are a structure of names to choose."""
     wanted = features
@@ -162,7 +164,7 @@ def choose_keys(tree: Tree, keys: Any) -> Tree:
     return found
 
 
-def choose_features(features: FeatureConnector, wanted: Any, path: str = "") -> FeatureConnector:
+def choose_features(features: FeatureConnector, wanted: object, path: str = "") -> FeatureConnector:
     """Return the features that are wanted: a nested dict of True, a set or list of names, or features themselves."""
     if wanted is True or (isinstance(wanted, FeatureConnector) and not isinstance(wanted, Mapping)):
         return features
@@ -186,7 +188,7 @@ def choose_features(features: FeatureConnector, wanted: Any, path: str = "") -> 
     return FeaturesDict(kept)
 
 
-def check_decoders(features: FeatureConnector, decoders: Any, path: str = "") -> None:
+def check_decoders(features: FeatureConnector, decoders: Nested, path: str = "") -> None:
     """Check that decoders are nested like the features, with SkipDecoding at the leaves."""
     if decoders is None or isinstance(decoders, SkipDecoding | CustomDecoder):
         return
@@ -211,7 +213,7 @@ __all__ = ["PartialDecoding", "SkipDecoding", "make_decoder"]
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.tfds.decode", name)

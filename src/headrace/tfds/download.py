@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import Attribute
+
 
 class GenerateMode:
     """When TFDS would make a dataset again: names only."""
@@ -33,7 +35,7 @@ __all__ = ["DownloadConfig", "GenerateMode"]
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.tfds.download", name)

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.arrow_text import pick_text
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component, DType
 from headrace.errors import what_there_is
 from headrace.execute.budget import cpus
 from headrace.io.examples import encode_examples
@@ -31,8 +33,6 @@ from headrace.tfds.feature import (
     TranslationVariableLanguages,
 )
 from headrace.tfds.images import encode_picture, encode_pictures
-
-Array = NDArray[Any]
 
 MIN_BYTES_FOR_THREADS = 64 << 10  # smaller pictures cost more in waiting for the GIL than threads save
 
@@ -54,7 +54,7 @@ class FeatureRows(NamedTuple):
     values: list[Any]
 
 
-def encode_rows(features: FeatureConnector, rows: Sequence[Any]) -> Any:
+def encode_rows(features: FeatureConnector, rows: Sequence[object]) -> Column:
     """Return the rows as records, in Arrow's layout."""
     columns: dict[str, Any] = {}
     absent: dict[str, list[int]] = {}
@@ -75,13 +75,13 @@ def encode_rows(features: FeatureConnector, rows: Sequence[Any]) -> Any:
     return _encode_without(columns, absent, len(rows))
 
 
-def _something(feature: Any) -> Any:
+def _something(feature: Any) -> Component:
     """Return a value, if no row has one."""
     shape = [n or 0 for n in feature.shape]
     return b"" if feature.dtype.kind == "S" and not shape else np.zeros(shape, feature.dtype)
 
 
-def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], count: int) -> Any:
+def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], count: int) -> Column:
     """Return rows that lack some features: those that lack the same are encoded together."""
     lacks: list[tuple[str, ...]] = [()] * count
     for name, rows in sorted(absent.items()):
@@ -98,7 +98,7 @@ def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], co
     return pick_text(made, back)
 
 
-def _take(column: Any, rows: NDArray[np.int64]) -> Any:
+def _take(column: Any, rows: NDArray[np.int64]) -> Column:
     if isinstance(column, Ragged):
         return column.take(rows)
     return [column[row] for row in rows.tolist()] if isinstance(column, list) else column[rows]
@@ -136,7 +136,7 @@ def _sequence_rows(feature: SequenceFeature, values: list[Any], path: str) -> It
         yield from _sequence_rows(SequenceFeature(child, feature.length), parts, f"{path}/{name}" if path else name)
 
 
-def _column(value: Any, name: str, path: str, row: int) -> Any:
+def _column(value: Any, name: str, path: str, row: int) -> Column:
     """Return one feature of a sequence of dicts, or of a dict of sequences."""
     try:
         return value[name] if isinstance(value, Mapping) else [part[name] for part in value]
@@ -156,7 +156,7 @@ def _check_names(feature: FeaturesDict, values: list[Any], path: str) -> None:
             raise EncodeError(f"{f'{path}/{wrong}'.strip('/')!r} {said}: {what_there_is(wrong, wanted)}", row)
 
 
-def _pairs(feature: TranslationVariableLanguages, value: Any, row: int) -> Any:
+def _pairs(feature: TranslationVariableLanguages, value: object, row: int) -> Any:
     if not isinstance(value, Mapping):
         return value
     unknown = set(value) - set(feature.languages or value)
@@ -231,7 +231,7 @@ def _plain(path: str, feature: Any, values: list[Any]) -> dict[str, Any]:
     return {f"{path}/value": data, f"{path}/shape": shapes}
 
 
-def _dense_or_ragged(arrays: list[Array], feature: Tensor) -> Any:
+def _dense_or_ragged(arrays: list[Array], feature: Tensor) -> Column:
     if feature.shape.count(None) > 1:
         raise ValueError(f"a Tensor of shape {feature.shape} needs encoding='bytes' or 'zlib'")
     if feature.dtype.kind == "S":
@@ -266,7 +266,7 @@ def _scalars(values: list[Any], feature: Tensor, path: str) -> Array:
         return np.array([_array(v, feature, path, row)[()] for row, v in enumerate(values)], feature.dtype)
 
 
-def _fits(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+def _fits(given: DType, wanted: DType) -> bool:
     order = "biuf"
     return order.index(given.kind) <= (3 if wanted.kind == "f" or wanted.name == "bfloat16" else order.index("u")) and (
         wanted.kind != "b" or given.kind == "b"
@@ -294,7 +294,7 @@ def _array(value: Any, feature: Tensor, path: str, row: int) -> Array:
     return made
 
 
-def _box(value: Any) -> Any:
+def _box(value: Any) -> Component:
     """Return a box of TFDS's, or four numbers."""
     return [value.ymin, value.xmin, value.ymax, value.xmax] if hasattr(value, "ymin") else value
 
@@ -320,7 +320,7 @@ def _labels(values: list[Any], feature: ClassLabel, path: str) -> Array:
     return made
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes | bytearray | np.bytes_):
@@ -328,14 +328,14 @@ def _bytes(value: Any) -> bytes:
     raise TypeError(f"{value!r:.80} is no text")
 
 
-def _text(value: Any, path: str, row: int) -> bytes:
+def _text(value: object, path: str, row: int) -> bytes:
     try:
         return _bytes(value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value)
     except TypeError as error:
         raise EncodeError(f"feature {path!r}: {error}", row) from None
 
 
-def _file(value: Any, path: str, row: int) -> bytes:
+def _file(value: object, path: str, row: int) -> bytes:
     """Return the bytes of a file, by its path, open, or as they are."""
     if isinstance(value, bytes):
         return value
@@ -388,7 +388,7 @@ def _are_alike(values: list[Any], feature: Image) -> bool:
     )
 
 
-def _picture(value: Any, feature: Image, path: str, row: int) -> bytes:
+def _picture(value: object, feature: Image, path: str, row: int) -> bytes:
     """Return the bytes of a picture: as they are, or of an array."""
     if hasattr(value, "save") and hasattr(value, "mode"):  # one of Pillow's
         value = np.asarray(value)

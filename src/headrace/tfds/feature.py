@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from headrace.core.types import DType
 from headrace.errors import StorageError, what_there_is
 from headrace.tfds.files import Folder, damage_named
 
@@ -132,7 +134,7 @@ class Tensor(FeatureConnector):
         self,
         *,
         shape: Sequence[int | None],
-        dtype: Any,
+        dtype: DTypeLike,
         encoding: str = "none",
         optional: bool = False,
         minimum: float | None = None,
@@ -140,7 +142,7 @@ class Tensor(FeatureConnector):
         doc: str = "",
     ) -> None:
         self.shape: Shape = tuple(shape)
-        self.dtype: np.dtype[Any] = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
         self.encoding: str = str(getattr(encoding, "value", encoding) or "none").lower()
         self.optional = optional
         self.minimum: float | None = minimum
@@ -162,7 +164,7 @@ class Scalar(Tensor):
 
     module = "scalar"
 
-    def __init__(self, dtype: Any, *, optional: bool = False, doc: str = "") -> None:
+    def __init__(self, dtype: DTypeLike, *, optional: bool = False, doc: str = "") -> None:
         super().__init__(shape=(), dtype=dtype, optional=optional, doc=doc)
 
 
@@ -258,13 +260,13 @@ class Image(FeatureConnector):
         self,
         *,
         shape: Sequence[int | None] | None = None,
-        dtype: Any = np.uint8,
+        dtype: DTypeLike = np.uint8,
         encoding_format: str | None = None,
         use_colormap: bool = False,
         doc: str = "",
     ) -> None:
         self.shape: Shape = tuple(shape or (None, None, 3))
-        self.dtype: np.dtype[Any] = as_dtype(dtype or np.uint8)
+        self.dtype: DType = as_dtype(dtype or np.uint8)
         self.encoding_format: str | None = encoding_format or None
         self.use_colormap = use_colormap
         self.description = doc
@@ -291,7 +293,7 @@ class LabeledImage(Image):
         *,
         labels: Sequence[str] | int | None = None,
         shape: Sequence[int | None] | None = None,
-        dtype: Any = np.uint8,
+        dtype: DTypeLike = np.uint8,
         encoding_format: str | None = None,
         doc: str = "",
     ) -> None:
@@ -356,7 +358,7 @@ class Video(SequenceFeature):
         shape: Sequence[int | None] | None = None,
         encoding_format: str | None = "png",
         *,
-        dtype: Any = np.uint8,
+        dtype: DTypeLike = np.uint8,
         use_colormap: bool = False,
         ffmpeg_extra_args: Sequence[str] = (),
         doc: str = "",
@@ -386,7 +388,7 @@ class Audio(Tensor):
         *,
         file_format: str | None = None,
         shape: Sequence[int | None] = (None,),
-        dtype: Any = np.int64,
+        dtype: DTypeLike = np.int64,
         sample_rate: int | None = None,
         encoding: str = "none",
         lazy_decode: bool = False,
@@ -423,7 +425,7 @@ class TranslationVariableLanguages(SequenceFeature):
         self.languages: list[str] | None = sorted(languages) if languages else None
 
 
-def as_dtype(dtype: Any) -> np.dtype[Any]:
+def as_dtype(dtype: DTypeLike) -> DType:
     """Return a dtype by any of its names; that of text is bytes."""
     dtype = getattr(dtype, "as_numpy_dtype", dtype)
     if dtype in ("string", "object", "str", "bytes") or dtype in (str, bytes, object):
@@ -431,13 +433,13 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     if dtype == "bfloat16":
         import ml_dtypes
 
-        made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        made: DType = np.dtype(ml_dtypes.bfloat16)
         return made
     found = np.dtype(dtype)
     return TEXT if found.kind in "SUO" else found
 
 
-def dtype_text(dtype: np.dtype[Any]) -> str:
+def dtype_text(dtype: DType) -> str:
     """Return the dtype as TFDS writes it."""
     return "string" if dtype.kind == "S" else dtype.name
 

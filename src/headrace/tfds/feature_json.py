@@ -117,7 +117,7 @@ def _count(said: Any) -> int | None:
     return int(said)
 
 
-def _names(said: Any) -> list[str] | None:
+def _names(said: object) -> list[str] | None:
     """Return a list of texts, None if there is none."""
     if said is not None and not (isinstance(said, list) and all(isinstance(each, str) for each in said)):
         raise TypeError(f"a list of names is needed, not {said!r:.80}")

@@ -1,7 +1,8 @@
 """The features that a dataset may have, under TFDS's names."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Attribute
 from headrace.tfds.feature import (
     Audio,
     BBoxFeature,
@@ -41,7 +42,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Attribute:
         from headrace.names import found
 
         return found("hr.tfds.features", name)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.paths import refuse_shortened_url
+from headrace.core.types import JsonValue, StrPath
 from headrace.errors import NONSENSE, StorageError
 from headrace.formats.shared.files import as_path, local_path, read_all
 from headrace.remote.redact import show_path
@@ -37,7 +38,7 @@ MAX_REASON = 300
 class Folder:
     """A folder by path or URL."""
 
-    def __init__(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, path: StrPath, storage_options: Mapping[str, object] | None = None) -> None:
         refuse_shortened_url(path, "the folder")
         written = as_path(path).rstrip("/")
         here = local_path(written)
@@ -78,7 +79,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> JsonValue:
         """Return the contents of a JSON file, None if there is none."""
         data = self.read(name)
         if data is None:

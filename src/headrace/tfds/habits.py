@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.options import Options
 from headrace.plan.capabilities import require_end
-from headrace.tfds.splits import even_splits
+from headrace.tfds.splits import SplitLike, even_splits
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+    from headrace.tfds.splits import SplitLike
 
 
 class Split(str):
@@ -73,7 +78,7 @@ class ReadConfig:
         return "tfds"
 
 
-def as_numpy(dataset: Any) -> Any:
+def as_numpy(dataset: object) -> Any:
     """Return what it is given: elements are NumPy arrays already.
 
     Args:
@@ -85,7 +90,7 @@ def as_numpy(dataset: Any) -> Any:
     return dataset
 
 
-def as_dataframe(ds: Any, ds_info: Any = None) -> Any:  # noqa: ARG001 - as in TFDS
+def as_dataframe(ds: Dataset, ds_info: object = None) -> LibraryObject:  # noqa: ARG001 - as in TFDS
     """Return a pandas DataFrame with a row for each element.
 
     Args:
@@ -109,7 +114,7 @@ def enable_progress_bar() -> None:
 
 
 def split_for_jax_process(
-    split: Any, *, process_index: int | None = None, process_count: int | None = None, **how: Any
+    split: SplitLike, *, process_index: int | None = None, process_count: int | None = None, **how: Any
 ) -> Any:
     """Return the part of a split that this process of JAX reads.
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Column, column_of, values
 from headrace.columns.arrow_text import parts
+from headrace.core.types import Array, DType
 from headrace.errors import ParseError
 from headrace.image.codecs import GIF, KINDS, MAX_PIXELS, read_headers
 from headrace.image.decode_rows import decode_images
@@ -19,12 +20,11 @@ from headrace.image.frames import decode_frames
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Array = NDArray[Any]
 Shape = tuple[int | None, ...]
 
 
 def decode_pictures(
-    rows: pa.LargeBinaryArray, shape: Shape, dtype: np.dtype[Any], max_pixels: int | None = MAX_PIXELS
+    rows: pa.LargeBinaryArray, shape: Shape, dtype: DType, max_pixels: int | None = MAX_PIXELS
 ) -> Column:
     """Decode the pictures of a column, each of which must have the shape, as far as that is known.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.core.types import JsonValue, Nested
 from headrace.errors import StorageError
 from headrace.remote.redact import show_path
 from headrace.tfds.feature import FeatureConnector
@@ -243,7 +244,7 @@ def read_info(folder: Folder) -> DatasetInfo:
         return info
 
 
-def _text(said: Mapping[str, Any], key: str) -> str:
+def _text(said: Mapping[str, object], key: str) -> str:
     """Return a text of a page, "" if it is not there."""
     value = said.get(key, "")
     if not isinstance(value, str) and value is not None:
@@ -251,7 +252,7 @@ def _text(said: Mapping[str, Any], key: str) -> str:
     return value or ""
 
 
-def _table(said: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _table(said: Mapping[str, object], key: str) -> dict[str, Any]:
     """Return an object of a page, an empty one if it is not there."""
     value = said.get(key, {})
     if not isinstance(value, dict):
@@ -278,7 +279,7 @@ def _no_info(folder: Folder) -> Exception:
     return StorageError(f"{folder} is no directory of a dataset: it has no {INFO}, but {', '.join(sorted(names)[:8])}")
 
 
-def _split(said: Mapping[str, Any], where: str) -> SplitInfo:
+def _split(said: Mapping[str, object], where: str) -> SplitInfo:
     lengths = said.get("shardLengths")
     if lengths is None:
         if _count(said.get("numShards", 0)):
@@ -301,7 +302,7 @@ def _file_format(said: str, where: str) -> str:
     return said
 
 
-def _supervised(said: Any, where: str) -> Any:
+def _supervised(said: Any, where: str) -> Nested:
     """Return the keys of input and output: names, or tuples and dicts of them."""
     if not said:
         return None
@@ -310,7 +311,7 @@ def _supervised(said: Any, where: str) -> Any:
     return _text(said, "input"), _text(said, "output")
 
 
-def _nested_keys(said: Any, where: str) -> Any:
+def _nested_keys(said: Any, where: str) -> Nested:
     if "featureKey" in said:
         return _text(said, "featureKey")
     if "tuple" in said:
@@ -323,7 +324,7 @@ def _nested_keys(said: Any, where: str) -> Any:
 _FREE = {"releaseNotes", "downloadChecksums"}
 
 
-def _camel_keys(said: Any) -> Any:
+def _camel_keys(said: object) -> JsonValue:
     """Return the same with the names of fields as they are written today; old files have `shard_lengths`."""
     if isinstance(said, list):
         return [_camel_keys(item) for item in said]

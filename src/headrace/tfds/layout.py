@@ -21,6 +21,7 @@ from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component, DType, Nested
 from headrace.errors import ParseError
 from headrace.formats.shared.unpack import DamagedError, unpack_bytes
 from headrace.image.codecs import MAX_PIXELS
@@ -80,7 +81,7 @@ class Values(FeatureLayout):
     """Numbers or bytes as the Example holds them, in one list a record; of nested sequences, with their lengths."""
 
     shape: Shape
-    dtype: np.dtype[Any]
+    dtype: DType
     default: Any = None
 
     @property
@@ -122,7 +123,7 @@ class Values(FeatureLayout):
             return made if self.full[0] is None else self._inner(made)
         return self._cast(column) if isinstance(column, np.ndarray) else column
 
-    def _cast(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _cast(self, values: Array) -> Array:
         """Return the dtype that was requested."""
         if self.dtype.kind == "S" or values.dtype == self.dtype:
             return values
@@ -232,7 +233,7 @@ class Payload(FeatureLayout):
         made = [np.stack(list(column_values(self.make(row)))) if len(row) else empty for row in raw]
         return Varied.from_rows(made) if made else []
 
-    def make(self, stored: Any) -> Column:
+    def make(self, stored: object) -> Column:
         """Return what the bytes of several rows stand for."""
         feature = self.feature
         if isinstance(feature, Image):
@@ -253,13 +254,13 @@ def _around(raw: Ragged, make: Any) -> Ragged:
     return Ragged._of(_around(values, make) if isinstance(values, Ragged) else make(values), raw.offsets)
 
 
-def _one_column(rows: list[NDArray[Any]], shape: Shape, dtype: np.dtype[Any]) -> Column:
+def _one_column(rows: list[Array], shape: Shape, dtype: DType) -> Column:
     if None not in shape:
         return np.stack(rows) if rows else np.empty((0, *shape), dtype)
     return Varied.from_rows(rows) if rows else []
 
 
-def _array(data: bytes, feature: Tensor, shape: Any) -> NDArray[Any]:
+def _array(data: bytes, feature: Tensor, shape: Any) -> Array:
     if feature.encoding == "zlib":
         known = None if any(n is None or int(n) < 0 for n in shape) else math.prod(map(int, shape))
         most = MAX_RECORD_BYTES if known is None else known * feature.dtype.itemsize
@@ -271,7 +272,7 @@ def _array(data: bytes, feature: Tensor, shape: Any) -> NDArray[Any]:
     return flat.reshape([-1 if n is None else int(n) for n in shape])
 
 
-def _samples(data: bytes, feature: Audio) -> NDArray[Any]:
+def _samples(data: bytes, feature: Audio) -> Array:
     """Return the samples of a WAV file."""
     import io
     import wave
@@ -372,12 +373,12 @@ def _inner_rows(column: Column) -> Column:
     return column
 
 
-def tree_spec(tree: Tree) -> Any:
+def tree_spec(tree: Tree) -> Nested:
     """Return the specs of a tree of layouts."""
     return map_layouts(tree, lambda layout: layout.spec)
 
 
-def map_layouts(tree: Tree, change: Callable[[FeatureLayout], Any]) -> Any:
+def map_layouts(tree: Tree, change: Callable[[FeatureLayout], object]) -> Nested:
     """Return the same dicts and tuples with something else for each layout."""
     if isinstance(tree, dict):
         return {name: map_layouts(part, change) for name, part in tree.items()}
@@ -401,7 +402,7 @@ def layout_tree(
     path: str = "",
     lengths: Shape = (),
     *,
-    skip: Any = None,
+    skip: object = None,
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tree:
     """Return the layouts of a feature, in dicts if it has several; `skip` names those whose bytes are wanted."""
@@ -433,7 +434,7 @@ def _tensor_layout(feature: Tensor, path: str, lengths: Shape, *, skip: bool) ->
     return Values(path, lengths, feature.shape, feature.dtype, _default(feature) if not lengths else None)
 
 
-def _default(feature: Tensor) -> Any:
+def _default(feature: Tensor) -> Component:
     """Return what TFDS has in the place of a value that a row lacks. That text may be lacking it does not
     write down.
     """

@@ -15,6 +15,7 @@ from headrace.cluster.jobs import ClusterWork, Job, lone_job, run_jobs
 from headrace.cluster.members import Cluster
 from headrace.columns.arrow_text import pick_text
 from headrace.columns.block import Block
+from headrace.core.types import JsonValue
 from headrace.errors import StorageError
 from headrace.ops.with_options import merge_options
 from headrace.options import Options
@@ -35,7 +36,7 @@ class RangeRows:
         self.part = part
         self._plan, self._number = plan, number
 
-    def identity(self) -> Any:
+    def identity(self) -> JsonValue:
         """See RowSource."""
         return [Maker(self._plan).page if self._number == 0 else None, self._number]
 
@@ -50,7 +51,7 @@ def stage_parts(
     split: str,
     sources: Sequence[Any],
     features: FeatureConnector,
-    advance: Callable[[int], Any],
+    advance: Callable[[int], object],
 ) -> None:
     """Let workers write the chunks of all parts that an earlier run has not."""
     for left in folder.glob(f"{split}.*{STAGED}"):

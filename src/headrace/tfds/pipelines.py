@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.ranges import PlanRanges
 from headrace.core.paths import local_only
+from headrace.core.types import JsonValue, StrPath
 from headrace.ops.with_options import for_pass
 from headrace.plan.capabilities import require_end
 from headrace.plan.spec import TensorSpec
 from headrace.storage.plans import Maker
-from headrace.tfds.feature import FeatureConnector, FeaturesDict, Tensor, Text, as_feature
+from headrace.tfds.feature import FeatureConnector, FeatureLike, FeaturesDict, Tensor, Text, as_feature
 from headrace.tfds.on_workers import RangeRows
 from headrace.tfds.staging import Key, RowSource
 from headrace.tfds.versions import Version
@@ -20,6 +21,7 @@ from headrace.tfds.writing import DatasetPlan, write_dataset
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.tfds.feature import FeatureLike
 
 
 class PipelineRows:
@@ -28,7 +30,7 @@ class PipelineRows:
     def __init__(self, ds: Dataset) -> None:
         self._ds = ds
 
-    def identity(self) -> Any:
+    def identity(self) -> JsonValue:
         """See RowSource; one that draws without a seed is another one in each process."""
         return Maker(self._ds._node).page
 
@@ -39,14 +41,14 @@ class PipelineRows:
 
 def write_pipelines(
     splits: Mapping[str, Dataset],
-    data_dir: Any,
+    data_dir: StrPath,
     name: str,
     version: str,
     *,
-    features: Any,
+    features: FeatureLike,
     overwrite: bool,
     progress: bool | None,
-    cluster: Any = None,
+    cluster: object = None,
     **said: Any,
 ) -> str:
     """Write datasets as the splits of one."""
@@ -63,7 +65,7 @@ def write_pipelines(
     return str(folder)
 
 
-def row_sources(ds: Dataset, cluster: Any) -> Sequence[RowSource]:
+def row_sources(ds: Dataset, cluster: object) -> Sequence[RowSource]:
     """Return the sources of a split's rows: local, or in ranges from the workers of a cluster."""
     if cluster is None:
         return [PipelineRows(ds)]
@@ -71,12 +73,12 @@ def row_sources(ds: Dataset, cluster: Any) -> Sequence[RowSource]:
     return [RangeRows(plan, part, number) for number, part in enumerate(PlanRanges(plan).parts())]
 
 
-def local_folder(path: Any) -> Path:
+def local_folder(path: StrPath) -> Path:
     """Return a folder on this machine, in which alone datasets are built."""
     return local_only(path, "data_dir of a dataset to build", "build it on this machine and copy it there").expanduser()
 
 
-def features_of_spec(spec: Any, path: str = "") -> FeatureConnector:
+def features_of_spec(spec: object, path: str = "") -> FeatureConnector:
     """Features for elements of which the spec alone is known."""
     if isinstance(spec, Mapping):
         return FeaturesDict({str(k): features_of_spec(v, f"{path}/{k}".strip("/")) for k, v in spec.items()})

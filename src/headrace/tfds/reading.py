@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace import extend
 from headrace.columns import Indices
+from headrace.core.types import Nested
 from headrace.errors import StorageError
 from headrace.image.codecs import MAX_PIXELS
 from headrace.indexed.memory import from_tensor_slices
@@ -23,7 +24,7 @@ from headrace.tfds.decode import (
     decode_record,
     record_decoder,
 )
-from headrace.tfds.feature import FeatureConnector, SequenceFeature
+from headrace.tfds.feature import FeatureConnector, FeatureLike, SequenceFeature
 from headrace.tfds.files import Folder
 from headrace.tfds.info import DatasetInfo, SplitInfo
 from headrace.tfds.order import BLOCK, CYCLE, FileOrder, Run, TurnsOrder
@@ -32,6 +33,7 @@ from headrace.tfds.splits import AbstractSplit, as_split
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.tfds.feature import FeatureLike
 
 ORDERS = ("tfds", "file")
 
@@ -79,13 +81,13 @@ def read_part(
     info: DatasetInfo,
     split: str | AbstractSplit,
     *,
-    decoders: Any = None,
-    keys: Any = None,
+    decoders: Nested = None,
+    keys: object = None,
     shuffle_files: bool = False,
     seed: int | None = None,
     order: str = "tfds",
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Return the elements of a part of a dataset."""
     if order not in ORDERS:
@@ -104,7 +106,7 @@ def read_part(
     return decode_rows(ds, info.features, decoders, keys, max_pixels)
 
 
-def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str, Any] | None) -> None:
+def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str, object] | None) -> None:
     """Refuse to begin where a file is missing; in a store that cannot be listed that shows when it is read."""
     folder = Folder(info.data_dir, storage_options)
     there = folder.names()
@@ -204,7 +206,9 @@ def _in_random_turns(raw: Dataset, runs: Sequence[Run], cycle: int, seed: int | 
     return order.interleave(piece, cycle_length=cycle, block_length=BLOCK)
 
 
-def decode_rows(ds: Dataset, features: FeatureConnector, decoders: Any, keys: Any, max_pixels: int | None) -> Dataset:
+def decode_rows(
+    ds: Dataset, features: FeatureConnector, decoders: Nested, keys: object, max_pixels: int | None
+) -> Dataset:
     """Return elements of records."""
     partial = decoders.decoders if isinstance(decoders, PartialDecoding) else decoders
     custom = dict(_custom(partial))
@@ -226,7 +230,7 @@ def _apply(ds: Dataset, decoder: RecordDecoder) -> Dataset:
     return ds.map(lambda record: decode_record(record, decoder), num_parallel_calls=calls)
 
 
-def _custom(decoders: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], CustomDecoder]]:
+def _custom(decoders: Nested, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], CustomDecoder]]:
     if isinstance(decoders, CustomDecoder):
         yield path, decoders
     elif isinstance(decoders, Mapping):
@@ -234,7 +238,7 @@ def _custom(decoders: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
             yield from _custom(inner, (*path, name))
 
 
-def _customised(element: Any, features: Any, custom: Mapping[tuple[str, ...], CustomDecoder]) -> Any:
+def _customised(element: Any, features: FeatureLike, custom: Mapping[tuple[str, ...], CustomDecoder]) -> Nested:
     """Return an element with what users' functions make of its parts."""
     made = dict(element)
     for path, decoder in custom.items():

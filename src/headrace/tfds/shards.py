@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
+from headrace.core.types import LibraryObject
 from headrace.errors import StorageError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -41,7 +42,7 @@ RECORDS = Spec.of_signature(TensorSpec((), bytes))
 
 
 def shard_records(
-    paths: Sequence[str], lengths: Sequence[int], file_format: str, storage_options: Mapping[str, Any] | None
+    paths: Sequence[str], lengths: Sequence[int], file_format: str, storage_options: Mapping[str, object] | None
 ) -> Dataset:
     """Return the records of these files one after another, found by number."""
     if file_format == "tfrecord":
@@ -56,7 +57,7 @@ def shard_records(
     return _parquet(paths, lengths, storage_options)
 
 
-def _parquet(paths: Sequence[str], lengths: Sequence[int], storage_options: Mapping[str, Any] | None) -> Dataset:
+def _parquet(paths: Sequence[str], lengths: Sequence[int], storage_options: Mapping[str, object] | None) -> Dataset:
     ds = ParquetDataset(list(paths), storage_options=storage_options)
     node: Any = ds._node
     counts = [each.count for each in node.counts.all] if paths else []
@@ -147,7 +148,7 @@ def fetch_array_records(node: ArrayRecords, ctx: Context, indices: Indices) -> B
     return Block(LEAF, [bytes_column(made)], len(indices), None, ctx.ids(indices))
 
 
-def _reader(path: str, promised: int, shared: dict[Any, Any]) -> Any:
+def _reader(path: str, promised: int, shared: dict[Any, Any]) -> LibraryObject:
     """Return the file, opened once a pass."""
     found = shared.get(("array_record", path))
     if found is None:

@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from headrace.errors import what_there_is
 
@@ -15,6 +15,9 @@ _PART = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<bounds>[\w%:.-]+)\])?")
 _BOUND = re.compile(r"(?:(?P<number>-?[\d_.]+)(?P<unit>%|shard)?)?")
 UNITS = ("abs", "%", "shard")
 ROUNDINGS = ("closest", "pct1_dropremainder")
+
+SplitLike: TypeAlias = Any
+"""What a `split=` may be: a name with slices, an `AbstractSplit`, or a list, tuple or dict of these; None for all."""
 
 Lengths: TypeAlias = Mapping[str, Sequence[int]]
 """The lengths of the shards of each split."""

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns.kind import Column
+from headrace.core.types import JsonValue
 from headrace.errors import HeadraceError
 from headrace.storage.files import whole_file
 from headrace.tfds.encoding import EncodeError, encode_rows
@@ -41,7 +43,7 @@ class RowSource(Protocol):
         """Return how many of the first `skip` rows were skipped, and an iterator over the rest with their keys."""
         ...
 
-    def identity(self) -> Any:
+    def identity(self) -> JsonValue:
         """Return the identity of these rows as JSON values: chunks of others are not used."""
         ...
 
@@ -135,7 +137,7 @@ class PartWriter:
             number += 1
         self._finish(number)
 
-    def stage(self, elements: Iterator[Any], stem: str, suffix: str) -> tuple[list[str], int]:
+    def stage(self, elements: Iterator[object], stem: str, suffix: str) -> tuple[list[str], int]:
         """Write chunks of rows whose keys are their numbers. Return the names of the chunks, and the number of rows."""
         names: list[str] = []
         count = 0
@@ -150,7 +152,7 @@ class PartWriter:
             raise
         return names, count
 
-    def _check_again(self, before: list[Chunk], passed: int, rows: Iterator[tuple[Key, Any]]) -> None:
+    def _check_again(self, before: list[Chunk], passed: int, rows: Iterator[tuple[Key, object]]) -> None:
         """Pass over rows that are written already; they must be the same ones."""
         known = np.concatenate([chunk.hashes for chunk in before])[passed:].astype(">u8")
         for at, wanted in enumerate(known):
@@ -162,7 +164,9 @@ class PartWriter:
                     f"stopped had another: remove {self._folder} to begin anew"
                 )
 
-    def _chunks(self, rows: Iterator[tuple[Key, Any]], first: int, advance: Callable[[int], Any]) -> Iterator[Chunk]:
+    def _chunks(
+        self, rows: Iterator[tuple[Key, object]], first: int, advance: Callable[[int], object]
+    ) -> Iterator[Chunk]:
         import pyarrow as pa
 
         parts: list[Any] = []
@@ -179,7 +183,7 @@ class PartWriter:
         if keys:
             yield self._chunk(keys, pa.concat_arrays(parts))
 
-    def _encoded(self, rows: Iterator[tuple[Key, Any]], first: int) -> Iterator[tuple[list[tuple[Key, Any]], Any]]:
+    def _encoded(self, rows: Iterator[tuple[Key, object]], first: int) -> Iterator[tuple[list[tuple[Key, Any]], Any]]:
         """Yield rows with their records; a thread encodes a batch while the generator gives the next one.
 
         Errors come in the order of rows: that of a batch before that of the generator behind it.
@@ -201,14 +205,14 @@ class PartWriter:
             if failed is not None:
                 raise failed
 
-    def _encode(self, batch: list[tuple[Key, Any]], first: int) -> Any:
+    def _encode(self, batch: list[tuple[Key, Any]], first: int) -> Column:
         try:
             return encode_rows(self._features, [example for _, example in batch])
         except EncodeError as error:
             key = batch[error.row][0]
             raise BuildError(f"split {self._split!r}, row {first + error.row} (key {key!r}): {error}") from error
 
-    def _chunk(self, keys: list[Key], records: Any) -> Chunk:
+    def _chunk(self, keys: list[Key], records: object) -> Chunk:
         import pyarrow as pa
 
         named = [key if isinstance(key, bytes) else str(key).encode() for key in keys]
@@ -244,7 +248,7 @@ def read_chunk(path: Path) -> Chunk:
     return Chunk(raw.reshape(-1, 2), keys, records)
 
 
-def keyed(rows: Iterable[Any], prefix: str) -> Iterator[tuple[Key, Any]]:
+def keyed(rows: Iterable[object], prefix: str) -> Iterator[tuple[Key, Any]]:
     """Yield rows with the keys that they come with, or with their numbers."""
     for number, row in enumerate(rows):
         if type(row) is tuple and len(row) == 2 and type(row[0]) in PLAIN_KEYS:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.cluster.members import Cluster
+from headrace.tfds.feature import FeatureLike
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.tfds.feature import FeatureLike
 
 
 def write_tfds(
@@ -19,10 +21,10 @@ def write_tfds(
     version: str = "1.0.0",
     *,
     split: str = "train",
-    features: Any = None,
+    features: FeatureLike = None,
     others: Mapping[str, Dataset] | None = None,
     config: str | None = None,
-    supervised_keys: Any = None,
+    supervised_keys: object = None,
     description: str = "",
     shuffle: bool = False,
     shards: int | None = None,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns.arrow_text import parts, pick_text
+from headrace.core.types import JsonValue
 from headrace.errors import StorageError
 from headrace.execute.budget import cpus
 from headrace.io.writer import plan_shards
@@ -88,7 +89,7 @@ class BeingBuiltError(StorageError):
 
 
 @contextmanager
-def building(plan: DatasetPlan, data_dir: Path, rows: Any, *, overwrite: bool) -> Iterator[Path]:
+def building(plan: DatasetPlan, data_dir: Path, rows: object, *, overwrite: bool) -> Iterator[Path]:
     """Yield the directory of an unfinished build; at the end its `whole` becomes the version's directory."""
     with building_folder(plan.home(data_dir) / str(plan.version), overwrite=overwrite) as folder:
         _begin(folder, {**plan.identity, "rows": rows})
@@ -171,7 +172,7 @@ def _write_parts(
     sources: Sequence[RowSource],
     features: FeatureConnector,
     processes: int,
-    advance: Callable[[int], Any],
+    advance: Callable[[int], object],
 ) -> None:
     if processes > 1 and len(sources) > 1:
         _write_in_processes(folder, split, sources, features, processes, advance)
@@ -186,7 +187,7 @@ def _write_in_processes(
     sources: Sequence[RowSource],
     features: FeatureConnector,
     processes: int,
-    advance: Callable[[int], Any],
+    advance: Callable[[int], object],
 ) -> None:
     """Several parts at a time; each process writes whole parts."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -326,11 +327,11 @@ def info_page(plan: DatasetPlan, splits: Sequence[WrittenSplit]) -> dict[str, An
     return {name: value for name, value in page.items() if value}
 
 
-def _supervised_page(keys: Any) -> Any:
+def _supervised_page(keys: Any) -> JsonValue:
     return None if keys is None else {"tuple": {"items": [_key_page(key) for key in keys]}}
 
 
-def _key_page(key: Any) -> Any:
+def _key_page(key: Any) -> JsonValue:
     if isinstance(key, str):
         return {"featureKey": key}
     if isinstance(key, Mapping):
@@ -338,7 +339,7 @@ def _key_page(key: Any) -> Any:
     return {"tuple": {"items": [_key_page(inner) for inner in key]}}
 
 
-def _write_json(path: Path, page: Any) -> None:
+def _write_json(path: Path, page: object) -> None:
     with whole_file(path) as file:
         file.write(json.dumps(page, indent=2, sort_keys=True).encode())
 

@@ -32,7 +32,7 @@ DYNAMIC_NAMES = {"globals", "eval", "exec", "vars", "locals"}
 Scope = dict[str, Any]
 
 
-def bind(fn: Any, operation: str = "map") -> Any:
+def bind(fn: object, operation: str = "map") -> Any:
     """Return the function with its closure and the globals that it reads as they are now, as in tf.data.
 
     Helper functions of the user's that it calls are bound, too. Variables that one of them assigns stay live. So do
@@ -74,7 +74,7 @@ class BoundGlobals(Scope):
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in self.module
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """Return what a name stands for now; no warning if that is not what it stood for."""
         return super().get(name, default) if super().__contains__(name) else self.module.get(name, default)
 
@@ -229,7 +229,7 @@ def _called(fn: FunctionType) -> Iterator[FunctionType]:
     yield from (value for value in held if type(value) is FunctionType and not is_library(value.__code__))
 
 
-def _is_variable(name: str, value: Any) -> bool:
+def _is_variable(name: str, value: object) -> bool:
     """Return whether a global may be assigned again: not modules, nor what has this name wherever it was defined."""
     if value is None or isinstance(value, ModuleType):
         return False
@@ -240,7 +240,7 @@ def _is_variable(name: str, value: Any) -> bool:
     return True
 
 
-def _is_fixed(value: Any) -> bool:
+def _is_fixed(value: object) -> bool:
     if isinstance(value, tuple | frozenset):
         return all(map(_is_fixed, value))
     kind = type(value)

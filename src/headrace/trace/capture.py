@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Attribute
 from headrace.identity.code import codes, global_names
 from headrace.plan.node import function_name
 from headrace.trace.errors import Untraceable
 from headrace.trace.numpy_names import OPERATORS, Namespace, numpy_name
 from headrace.trace.purity import decides, effect, pure_builtins
 from headrace.trace.recorder import Recorder
-from headrace.trace.values import KINDS
+from headrace.trace.values import KINDS, Traced
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.dtype)
 Guard = Callable[[], bool]
@@ -44,7 +45,7 @@ class Capture:
             self.recorder.failed = what
         return Untraceable(self.recorder.failed)
 
-    def callable(self, fn: Any) -> Any:
+    def callable(self, fn: object) -> Traced:
         """Return the copy of what was given to map."""
         ours = getattr(fn, "_headrace_constant", False) is True
         if ours or isinstance(fn, FunctionType | functools.partial | np.ufunc) or _of_numpy(fn):
@@ -57,7 +58,7 @@ class Capture:
             raise self.refuse(f"{function_name(fn)} is not known to be without effects")
         raise self.refuse(f"is an object of class {type(fn).__name__}, which may change")
 
-    def value(self, value: Any, name: str) -> Any:
+    def value(self, value: object, name: str) -> Traced:
         """Return what stands for a captured value in the copy."""
         known = self._copies.get(id(value))
         if known is None:
@@ -65,7 +66,7 @@ class Capture:
             self._copies[id(value)] = known
         return known
 
-    def _substitute(self, value: Any, name: str) -> Any:
+    def _substitute(self, value: object, name: str) -> Traced:
         if isinstance(value, (*PLAIN, enum.Enum)) or getattr(value, "_headrace_constant", False) is True:
             return value
         if isinstance(value, np.generic | np.ndarray) and value.dtype.kind not in KINDS:
@@ -94,7 +95,7 @@ class Capture:
             raise self.refuse(f"uses {name}, which is not known to be without effects")
         raise self.refuse(f"captures {name}, a {type(value).__name__}, which may change")
 
-    def _container(self, value: Any, name: str) -> Any:
+    def _container(self, value: Any, name: str) -> Traced:
         if type(value) in (tuple, frozenset):
             return type(value)([self.value(item, name) for item in value])
         if len(value) > MAX_ITEMS:
@@ -115,7 +116,7 @@ class Capture:
             if len(copy) != len(before) or any(a is not b for a, b in zip(copy, before, strict=True)):
                 raise self.refuse(f"changes {name}, a list")
 
-    def _module(self, module: ModuleType) -> Any:
+    def _module(self, module: ModuleType) -> Traced:
         if module is np or module.__name__ in ("numpy.linalg", "numpy.fft"):
             return Namespace(self.recorder, module)
         if module.__name__.partition(".")[0] == "numpy" or module.__name__ in ("random", "time", "secrets", "os"):
@@ -146,7 +147,7 @@ class Capture:
                 if isinstance(fn, FunctionType) and fn.__code__.co_filename[0] != "<" and not _library(fn):
                     raise self.refuse(f"{kind.__name__}.{name} is code of the class")
 
-    def _function(self, fn: FunctionType) -> Any:
+    def _function(self, fn: FunctionType) -> Traced:
         if getattr(fn, "_headrace_operation", False):
             return fn
         if str(fn.__module__).partition(".")[0] == "numpy":  # code that was executed as text may have no module
@@ -189,7 +190,7 @@ class _Names:
         self._capture = capture
         self._module = module
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         value = getattr(self._module, name)
         self._capture.guards.append(_same_name(vars(self._module), name, value))
         try:
@@ -207,12 +208,12 @@ def _library(fn: FunctionType) -> bool:
     return _LIBRARY in path.parents and "site-packages" not in path.parts
 
 
-def _of_numpy(value: Any) -> bool:
+def _of_numpy(value: object) -> bool:
     module = getattr(value, "__module__", None)
     return isinstance(module, str) and module.partition(".")[0] == "numpy" and callable(value)
 
 
-def _same_name(scope: dict[str, Any], name: str, value: Any) -> Guard:
+def _same_name(scope: dict[str, Any], name: str, value: object) -> Guard:
     return lambda: scope.get(name, scope) is value
 
 
@@ -231,7 +232,7 @@ def _same_list(given: list[Any]) -> Guard:
     return lambda: len(given) == len(before) and all(map(operator.is_, given, before))
 
 
-def _same_contents(cell: CellType, contents: Any) -> Guard:
+def _same_contents(cell: CellType, contents: object) -> Guard:
     def same() -> bool:
         try:
             return cell.cell_contents is contents

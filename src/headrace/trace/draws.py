@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.core.random import BlockGenerator, RowGenerator
+from headrace.core.types import Attribute
 from headrace.trace.numpy_names import real
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules.draws import ARRAYS, METHODS, NUMBERS
 from headrace.trace.symbols import Symbol
+from headrace.trace.values import Traced
 
 SIGNATURES = {name: inspect.signature(getattr(BlockGenerator, name)) for name in METHODS}
 
@@ -36,7 +38,7 @@ class Draw:
         self.method = method
         self.used: int = 0
 
-    def __call__(self, state: NDArray[np.uint64], *, used: int, **given: Any) -> Any:
+    def __call__(self, state: NDArray[np.uint64], *, used: int, **given: object) -> Traced:
         """Return what the generator gives after `used` numbers."""
         rng = RowGenerator(int(state[0]), state[1:], used)
         made = getattr(rng, self.method)(**given)
@@ -59,7 +61,7 @@ class TracedGenerator:
         """The class that `isinstance` checks."""
         return RowGenerator
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         if name in METHODS:
             return lambda *args, **kwargs: self._draw(name, args, kwargs)
         getattr(RowGenerator, name)  # an AttributeError, if the real one raises it
@@ -68,7 +70,7 @@ class TracedGenerator:
     def __repr__(self) -> str:
         raise self._recorder.refuse("makes text of its generator")
 
-    def _draw(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _draw(self, method: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> Traced:
         given = SIGNATURES[method].bind(self, *real(args), **real(kwargs)).arguments
         del given["self"]
         draw = Draw(method)
@@ -81,12 +83,12 @@ class TracedGenerator:
         self._used = draw.used
         return made
 
-    def _array(self, value: Any) -> Any:
+    def _array(self, value: Any) -> Traced:
         """Return a list of symbols as the array that the generator makes of it."""
         symbols = isinstance(value, list | tuple) and any(type(v) is Symbol for v in value)
         return self._recorder.call(np.asarray, "asarray", (value,), {}) if symbols else value
 
-    def _shuffle(self, draw: Draw, x: Any, **given: Any) -> None:
+    def _shuffle(self, draw: Draw, x: Any, **given: object) -> None:
         if type(x) is not Symbol or not isinstance(x._value.sample, np.ndarray):
             raise self._recorder.refuse("shuffles what is no array")
 

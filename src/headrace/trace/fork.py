@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.columns import Column, Indices, take
 from headrace.columns.dense import put_rows, room_for
+from headrace.core.types import Array
 from headrace.trace.errors import Mismatch
 from headrace.trace.values import Step, Values, do_steps
 
@@ -40,7 +41,7 @@ class Segment:
     start: int
     """How many values there are before."""
     template: Values
-    captured: list[tuple[int, np.ndarray[Any, Any]]]
+    captured: list[tuple[int, Array]]
     steps: list[Step]
     takes: frozenset[int] = frozenset()
     """Earlier values that the rest needs, and whose rows are selected."""
@@ -102,9 +103,9 @@ def all_steps(tree: Segment) -> list[Step]:
     return [*tree.steps, *[step for side in tree.sides or () for step in all_steps(side)]]
 
 
-def _truth(column: Column, n: int) -> np.ndarray[Any, Any]:
+def _truth(column: Column, n: int) -> Array:
     """Return what `bool` says of each row; a value that all rows share is the same for all."""
-    found: np.ndarray[Any, Any] = np.asarray(column) != 0  # true of NaN, as `bool` is
+    found: Array = np.asarray(column) != 0  # true of NaN, as `bool` is
     if found.size == n and found.shape[:1] == (n,):
         return found.reshape(n)
     if found.size != 1:

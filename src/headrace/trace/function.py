@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.columns import Column, in_own_kinds
 from headrace.columns.block import Block, element, leaf
+from headrace.core.types import Array
 from headrace.plan.bound import by_reference, resolved
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import function_name
@@ -174,7 +175,7 @@ class Function:
         return found if isinstance(found, Graph) and not any(found.unverified) and found.current() else None
 
     def columns(
-        self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]], *more: Column
+        self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, object]]], *more: Column
     ) -> tuple[Graph, list[Column]] | None:
         """Apply the function to a whole block; None if it must be called row by row.
 
@@ -214,7 +215,7 @@ class Function:
         block: Block,
         made: list[Column],
         taken: Taken,
-        rows: Callable[[Block], Iterable[tuple[bool, Any]]],
+        rows: Callable[[Block], Iterable[tuple[bool, object]]],
     ) -> bool:
         """Compare the first rows that took each path; of several threads that are given such rows one does."""
         with self._comparing:
@@ -269,7 +270,7 @@ class Function:
         return found
 
 
-def _restore(mode: str, draws: bool, *functions: Any) -> Function:
+def _restore(mode: str, draws: bool, *functions: object) -> Function:
     fn, *then = map(resolved, functions)
     return Function(fn, mode, draws=draws, then=tuple(then))
 
@@ -280,7 +281,7 @@ def _arguments(block: Block, graph: Graph) -> list[Column]:
     return [each if i in graph.in_place else in_own_kinds(each) for i, each in enumerate(columns)]
 
 
-def _rows_of(block: Block, some: np.ndarray[Any, Any]) -> Block:
+def _rows_of(block: Block, some: Array) -> Block:
     """Return rows to be looked at, by their numbers; those that follow one another are not copied."""
     start, stop = int(some[0]), int(some[-1]) + 1
     return block.slice(start, stop) if stop - start == len(some) else block.take(some)
@@ -299,7 +300,7 @@ def _kind(column: Column) -> Any:
     return (column.dtype, column.shape[1:]) if isinstance(column, np.ndarray) else column_spec(column)
 
 
-def _same(head: Block, called: Iterable[tuple[bool, Any]]) -> bool:
+def _same(head: Block, called: Iterable[tuple[bool, object]]) -> bool:
     """Return whether rows of a block are, to the bit, what calling the function gives."""
     for ours, (fine, value) in zip(head.leaves(), called, strict=True):
         if not fine:
@@ -312,7 +313,7 @@ def _same(head: Block, called: Iterable[tuple[bool, Any]]) -> bool:
     return True
 
 
-def _same_leaf(a: Any, b: Any) -> bool:
+def _same_leaf(a: object, b: object) -> bool:
     if not isinstance(b, np.ndarray | np.generic):
         return type(a) is type(b) and bool(a == b)
     if type(a) is not type(b) or a.dtype != b.dtype or a.shape != b.shape:
@@ -324,5 +325,5 @@ def _same_leaf(a: Any, b: Any) -> bool:
     return np.array_equal(_bits(a), _bits(b))
 
 
-def _bits(value: Any) -> np.ndarray[Any, Any]:
+def _bits(value: object) -> Array:
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8)

@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.columns import Column, copy_in_order, kind_of
 from headrace.columns.arrow_text import FRESH, Bytes, take_over
+from headrace.core.types import Array
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.trace.capture import Guard
@@ -31,7 +32,7 @@ class Graph:
     """For each component of the result a slot, or a constant in a tuple."""
     steps: list[Step]
     template: Values
-    captured: list[tuple[Value, np.ndarray[Any, Any]]]
+    captured: list[tuple[Value, Array]]
     guards: list[Guard]
     sizes: dict[int, int]
     """The assumed lengths of rows, by the number of the operation that makes them."""
@@ -130,20 +131,20 @@ class Graph:
     """The paths of a function that branches on data; it then runs as one step."""
 
 
-def _owner(array: np.ndarray[Any, Any]) -> Any:
+def _owner(array: Array) -> object:
     """Return what an array has its memory from: an array, unless the memory belongs to another library."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array if array.base is None else array.base
 
 
-def _own_copy(column: np.ndarray[Any, Any], fresh: dict[int, Bytes]) -> np.ndarray[Any, Any]:
+def _own_copy(column: Array, fresh: dict[int, Bytes]) -> Array:
     """Return the column in its own memory: that of the text it was read from in place, if no text is returned."""
     taken = None if column.flags.writeable else take_over(fresh, column)
     return np.array(column, order="C") if taken is None else taken
 
 
-def _repeat_value(value: Any, n: int) -> Column:
+def _repeat_value(value: object, n: int) -> Column:
     """Return a column of the same value."""
     if isinstance(value, np.ndarray | np.generic):
         return np.broadcast_to(value, (n, *value.shape))

@@ -26,7 +26,7 @@ class Known:
         self._found: OrderedDict[Key, tuple[FunctionType, Graph | str]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, fn: Any, spec: Spec, *, exact: bool, draws: bool, fitted: bool = False) -> Graph | str | None:
+    def get(self, fn: object, spec: Spec, *, exact: bool, draws: bool, fitted: bool = False) -> Graph | str | None:
         """Return the graph of this function, or why there is none; None if it is not cached.
 
         With `fitted`, the last one that was made for rows of a length that only the rows determine.
@@ -40,7 +40,9 @@ class Known:
         found = known[1]
         return None if isinstance(found, Graph) and not found.current() else found
 
-    def keep(self, fn: Any, spec: Spec, found: Graph | str, *, exact: bool, draws: bool, fitted: bool = False) -> None:
+    def keep(
+        self, fn: object, spec: Spec, found: Graph | str, *, exact: bool, draws: bool, fitted: bool = False
+    ) -> None:
         """Remember it, if it costs nothing."""
         if not isinstance(fn, FunctionType) or (isinstance(found, Graph) and found.captured):
             return
@@ -67,7 +69,7 @@ def _held_values(fn: FunctionType) -> list[Any]:
         return [object()]
 
 
-def _light(value: Any) -> bool:
+def _light(value: object) -> bool:
     plain = value is None or type(value) in (bool, int, float, str, bytes) or isinstance(value, ModuleType)
     return plain or (isinstance(value, FunctionType) and not value.__closure__)
 
@@ -80,5 +82,5 @@ def _same(fn: FunctionType, other: FunctionType) -> bool:
     return all(len(a) == len(b) and all(map(_same_value, a, b)) for a, b in zip(ours, theirs, strict=True))
 
 
-def _same_value(a: Any, b: Any) -> bool:
+def _same_value(a: object, b: object) -> bool:
     return a is b or (type(a) is type(b) and type(a) in (int, str, bytes) and a == b)

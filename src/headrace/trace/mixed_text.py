@@ -21,7 +21,7 @@ UNKNOWN: Path = ("",)
 _said: dict[Any, Any] = {}
 
 
-def text_kind(value: Any) -> str:
+def text_kind(value: object) -> str:
     """Return whether something is, or describes, bytes ("S") or str ("U"); "" if neither."""
     if isinstance(value, LeafSpec):
         return value.dtype.kind if value.dtype is not None and value.dtype.kind in "SU" else ""
@@ -43,7 +43,7 @@ COMPARISONS = frozenset({
 """Names of NumPy's comparisons, which operators are recorded under too."""
 
 
-def mixed_text(components: Iterable[Any], others: Any) -> str | None:
+def mixed_text(components: Iterable[object], others: object) -> str | None:
     """Return what is wrong with comparing components with each other, or with text inside `others`; None if nothing."""
     components, found = list(components), [others]
     while found:
@@ -56,7 +56,7 @@ def mixed_text(components: Iterable[Any], others: Any) -> str | None:
     return next(filter(None, (_mixed(a, b) for a, b in combinations(components, 2))), None)
 
 
-def _mixed(component: Any, other: Any) -> str | None:
+def _mixed(component: object, other: object) -> str | None:
     ours, theirs = text_kind(component), text_kind(other)
     if not ours or not theirs or ours == theirs:
         return None
@@ -76,7 +76,7 @@ def _mixed(component: Any, other: Any) -> str | None:
     )
 
 
-def check_comparisons(fn: Any, spec: Spec) -> None:
+def check_comparisons(fn: object, spec: Spec) -> None:
     """Warn of comparisons in a function's code, of bytes that it gets with str or the reverse."""
     while type(fn) is partial:
         fn = fn.func if not fn.args else None

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Attribute, DType
 from headrace.trace.errors import OPAQUE
 from headrace.trace.operation import OF_NUMPY
 from headrace.trace.recorder import Recorder
 from headrace.trace.symbols import Symbol, apply_ufunc
-from headrace.trace.values import KINDS, Value, leaves, map_arguments
+from headrace.trace.values import KINDS, Operand, Traced, Value, leaves, map_arguments
 
 SHAPE_ONLY = frozenset({
     "shape", "ndim", "size", "result_type", "can_cast", "iscomplexobj", "isrealobj", "promote_types", "min_scalar_type",
@@ -35,7 +36,9 @@ BARRED = frozenset({
 })  # fmt: skip
 
 
-def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def apply_function(
+    recorder: Recorder, func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
+) -> Traced:
     """Return one of NumPy's functions applied to symbols."""
     name = func.__name__
     if name in BARRED:
@@ -58,8 +61,8 @@ def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any
 
 
 def _like(
-    recorder: Recorder, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+    recorder: Recorder, func: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, Any]
+) -> Traced:
     """Return an array of another's shape: nothing of its data is needed."""
     prototype, *rest = args or (kwargs.pop("a", None),)
     value = recorder.value_of(prototype)
@@ -82,14 +85,14 @@ class Recorded:
         self._fn = fn
         self.__name__: Any = fn.__name__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Traced:
         """Record a call."""
         args, kwargs = real(args), real(kwargs)
         if isinstance(self._fn, np.ufunc):
             return apply_ufunc(self._recorder, self._fn, "__call__", args, kwargs)
         return apply_function(self._recorder, self._fn, args, kwargs)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         fn = self._fn
         if isinstance(fn, np.ufunc) and name in ("reduce", "accumulate", "outer", "reduceat", "at"):
             return lambda *args, **kwargs: apply_ufunc(self._recorder, fn, name, real(args), real(kwargs))
@@ -100,13 +103,13 @@ class _ScalarKind(type):
     """A stand-in for a NumPy scalar type: it converts symbols, and otherwise behaves like the type."""
 
     real: type
-    dtype: np.dtype[Any]
+    dtype: DType
     recorder: Recorder
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> Traced:
         return cls.recorder.call(cls.real, "scalar type", args, kwargs)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.real)
 
     def __subclasscheck__(cls, other: type) -> bool:
@@ -118,11 +121,11 @@ class _ScalarKind(type):
     def __hash__(cls) -> int:
         return hash(cls.real)
 
-    def __getattr__(cls, name: str) -> Any:
+    def __getattr__(cls, name: str) -> Attribute:
         return getattr(cls.real, name)
 
 
-def scalar_kind(recorder: Recorder, kind: type) -> Any:
+def scalar_kind(recorder: Recorder, kind: type) -> Traced:
     """Return the stand-in for a scalar type. Abstract ones (np.integer) are only asked about, so they stay."""
     if kind not in _CONCRETE:
         return kind
@@ -132,13 +135,13 @@ def scalar_kind(recorder: Recorder, kind: type) -> Any:
 _CONCRETE = frozenset(kind for kind in np.sctypeDict.values() if np.dtype(kind).kind in KINDS)
 
 
-def _real(item: Any) -> Any:
+def _real(item: object) -> Traced:
     if type(item) is _ScalarKind:
         return item.real
     return item._fn if type(item) is Recorded else item
 
 
-def real(tree: Any) -> Any:
+def real(tree: object) -> Traced:
     """Arguments with stand-ins replaced by what they stand for."""
     return map_arguments(tree, _real)
 
@@ -151,12 +154,12 @@ class Namespace:
         self._module = module
         self._made: dict[str, Any] = {}
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Attribute:
         if name not in self._made:
             self._made[name] = self._look_up(name)
         return self._made[name]
 
-    def _look_up(self, name: str) -> Any:
+    def _look_up(self, name: str) -> Traced:
         recorder = self._recorder
         if self._module is np and name == "errstate":
             return lambda **settings: recorder.errstate(settings)
@@ -169,7 +172,7 @@ class Namespace:
         return numpy_name(recorder, value, where)
 
 
-def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
+def numpy_name(recorder: Recorder, value: object, where: str) -> Traced:
     """Return what a traced function gets for something of NumPy's."""
     if isinstance(value, type):
         if issubclass(value, np.generic):
@@ -193,7 +196,7 @@ def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
     raise recorder.refuse(f"uses {where}")
 
 
-def _plain_dtype(given: Any) -> Any:
+def _plain_dtype(given: object) -> Operand:
     return given.dtype if type(given) is Symbol else given
 
 

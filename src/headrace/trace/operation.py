@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import Blockwise, map_arguments
+from headrace.trace.values import Blockwise, Traced, map_arguments
 from headrace.trace.watching import watched
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -19,13 +19,13 @@ OF_NUMPY: dict[str, Any] = {}
 
 def traced_operation(
     *,
-    spec: Callable[..., Any],
-    block: Callable[..., Any],
+    spec: Callable[..., object],
+    block: Callable[..., object],
     even: bool = False,
     in_place: bool = False,
-    scaled: Callable[..., Any] | None = None,
+    scaled: Callable[..., object] | None = None,
     reads_all: Callable[..., bool] | None = None,
-    deferred: Callable[..., Any] | None = None,
+    deferred: Callable[..., object] | None = None,
     takes_deferred: bool = False,
 ) -> Callable[[F], F]:
     """Make a function of one element's components an operation of graphs.
@@ -47,7 +47,7 @@ def traced_operation(
 
     def decorate(fn: F) -> F:
         @functools.wraps(fn)
-        def operation(*args: Any, **kwargs: Any) -> Any:
+        def operation(*args: object, **kwargs: object) -> Traced:
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
                 return watched(fn, how.spec, args, kwargs)
@@ -59,10 +59,10 @@ def traced_operation(
     return decorate
 
 
-def _first_symbol(tree: Any) -> Symbol | None:
+def _first_symbol(tree: object) -> Symbol | None:
     found: list[Symbol] = []
 
-    def look(item: Any) -> Any:
+    def look(item: object) -> Traced:
         if type(item) is Symbol:
             found.append(item)
         return item

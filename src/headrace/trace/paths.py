@@ -226,5 +226,5 @@ def _is_view(step: Step) -> bool:
     return isinstance(rows[0].sample, np.ndarray) and np.may_share_memory(step.sample, rows[0].sample)
 
 
-def _is_value(item: Any) -> bool:
+def _is_value(item: object) -> bool:
     return isinstance(item, Value)

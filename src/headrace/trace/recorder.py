@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Array
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
 from headrace.trace.decisions import MAX_DECISIONS_PER_PATH, Decisions
@@ -24,8 +25,11 @@ from headrace.trace.values import (
     Call,
     Deferred,
     Kernel,
+    Operand,
+    Result,
     Scaled,
     Step,
+    Traced,
     Value,
     Values,
     call_plainly,
@@ -63,7 +67,7 @@ class Recorder:
     ) -> None:
         self.template: Values = []
         self.steps: list[Step] = []
-        self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
+        self.captured: list[tuple[Value, Array]] = []
         self.inputs: int = 0
         self.failed: str | None = None
         self.loose: bool = False
@@ -88,24 +92,24 @@ class Recorder:
             self.failed = what if self.returned else f"{what} at {user_line()}"
         return Untraceable(self.failed)
 
-    def _value(self, sample: Any, *, batched: bool, static: bool = False, constant: Any = None) -> Value:
+    def _value(self, sample: object, *, batched: bool, static: bool = False, constant: object = None) -> Value:
         self.template.append(constant)
         return Value(len(self.template) - 1, sample, batched, static)
 
-    def wrap(self, value: Value) -> Any:
+    def wrap(self, value: Value) -> Traced:
         """Return the symbol that stands for a value."""
         made = self._symbol(self, value)
         self._live.append(weakref.ref(made))
         return made
 
-    def input(self, sample: Any, spec: TensorSpec | None = None) -> Any:
+    def input(self, sample: object, spec: TensorSpec | None = None) -> Traced:
         """Return a column of the block; without a sample, one that only travels through."""
         value = self._value(sample, batched=True)
         value.spec = spec
         self.inputs += 1
         return self.wrap(value)
 
-    def capture(self, array: np.ndarray[Any, Any]) -> Any:
+    def capture(self, array: Array) -> Traced:
         """Return an array from around the function: an input of the graph, read again for each block."""
         for value, known in self.captured:
             if known is array:
@@ -116,7 +120,7 @@ class Recorder:
         self.captured.append((value, array))
         return self.wrap(value)
 
-    def constant(self, value: Any) -> Any:
+    def constant(self, value: object) -> Traced:
         """Return a value that is the same forever."""
         kept = value.copy() if isinstance(value, np.ndarray) else value
         return self.wrap(self._value(value, batched=False, static=True, constant=kept))
@@ -130,7 +134,7 @@ class Recorder:
         finally:
             self._errors.pop()
 
-    def evaluate(self, fn: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
+    def evaluate(self, fn: Callable[..., object], name: str, args: object, kwargs: object) -> Traced:
         """Return what the operation makes of the samples."""
         try:
             with np.errstate(all="ignore"):
@@ -138,7 +142,7 @@ class Recorder:
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error}) for values of such a shape") from None
 
-    def call(self, fn: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, fn: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> Traced:
         """Apply an operation: to the samples now, to blocks when the graph runs."""
         if self.failed is not None:
             raise Untraceable(self.failed)
@@ -179,7 +183,7 @@ class Recorder:
         if value.sized and not self.sizes.read:
             self.sizes.read = user_line()
 
-    def value_of(self, item: Any) -> Any:
+    def value_of(self, item: Traced) -> Operand:
         """Return the value a symbol stands for; captured arrays that come in by other ways are inputs too."""
         value = getattr(type(item), "_traced", None)
         if value is not None:
@@ -190,7 +194,7 @@ class Recorder:
             return self.capture(item)._value
         return item
 
-    def _constants(self, sample: Any, name: str) -> Any:
+    def _constants(self, sample: object, name: str) -> Traced:
         if isinstance(sample, np.ndarray | np.generic):
             if sample.dtype.kind not in KINDS:
                 raise self.refuse(f"{name} gives {sample.dtype}")
@@ -199,7 +203,7 @@ class Recorder:
             return type(sample)([self._constants(s, name) for s in sample])
         return sample
 
-    def record(self, call: Call) -> Any:
+    def record(self, call: Call) -> Traced:
         """Add a step to the graph; its symbol, or symbols."""
         sample = call.sample
         batched = any(v.batched for v in call.values)
@@ -221,7 +225,7 @@ class Recorder:
         self.steps.append(Step(call.name, value.slot, kernel, rowwise, errors, tuple(call.values), sample, call))
         return self._items(value) if several else self.wrap(value)
 
-    def _items(self, value: Value) -> Any:
+    def _items(self, value: Value) -> Traced:
         """Return the results of an operation that has several."""
         made = []
         for i, one in enumerate(value.sample):
@@ -234,10 +238,10 @@ class Recorder:
     def operation(
         self,
         name: str,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         how: Blockwise,
-    ) -> Any:
+    ) -> Traced:
         """Return a function of ours that works on whole columns; see `traced_operation`."""
         args, kwargs = map_arguments((args, kwargs), lambda item: _plain_if_static(self.value_of(item)))
         if not any(value.batched for value in leaves((args, kwargs))):
@@ -297,7 +301,7 @@ class Recorder:
         item = self._value(sample, batched=True)
         item.sized = frozenset({number})
 
-        def kernel(values: Values, _: int) -> Any:
+        def kernel(values: Values, _: int) -> Result:
             column = values[given.slot]
             if not isinstance(column, np.ndarray) or column.shape[1:] != sample.shape:
                 raise Resized(number, column.shape[1]) if isinstance(column, np.ndarray) else ValueError("uneven rows")
@@ -336,32 +340,32 @@ class Recorder:
         return made._value  # type: ignore[no-any-return]
 
 
-def _same_layout(array: np.ndarray[Any, Any]) -> Callable[[], bool]:
+def _same_layout(array: Array) -> Callable[[], bool]:
     layout = (array.shape, array.dtype, array.strides)
     return lambda: (array.shape, array.dtype, array.strides) == layout
 
 
-def _plain_if_static(item: Any) -> Any:
+def _plain_if_static(item: object) -> Operand:
     """Return a value that is the same forever as itself."""
     return item.sample if isinstance(item, Value) and item.static else item
 
 
-def _spread(value: Any, n: int) -> Any:
+def _spread(value: Any, n: int) -> Operand:
     """Return the column of a value that all rows share."""
     return np.broadcast_to(value, (n, *np.shape(value)))
 
 
-def _outline(sample: Any) -> Any:
+def _outline(sample: object) -> Operand:
     """Return an array of the same shape and dtype that takes no memory."""
     return np.broadcast_to(np.zeros((), sample.dtype), sample.shape) if isinstance(sample, np.ndarray) else sample
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     dtype = getattr(value, "dtype", None)
     return f"an array of {dtype}" if dtype is not None else f"a Python {type(value).__name__} that depends on the data"
 
 
-def _overlap(memory: Any, other: Any) -> bool:
+def _overlap(memory: object, other: object) -> bool:
     return isinstance(other, np.ndarray) and np.may_share_memory(memory, other)
 
 
@@ -369,7 +373,7 @@ def _picker(slot: int, index: int) -> Kernel:
     return lambda values, _: values[slot][index]
 
 
-def _spec_of(item: Any) -> Any:
+def _spec_of(item: object) -> Operand:
     if not isinstance(item, Value):
         return item
     return item.spec or TensorSpec(np.shape(item.sample), item.sample.dtype)

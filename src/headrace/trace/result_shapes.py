@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.trace.graph import Graph
@@ -22,7 +21,7 @@ MAX_VALUES = 1 << 18  # in all dummies together
 MIN_TRACES = 3
 
 
-def spec_for_any_sizes(fn: Callable[..., Any], spec: Spec) -> Spec | None:
+def spec_for_any_sizes(fn: Callable[..., object], spec: Spec) -> Spec | None:
     """Return the spec of the results for elements of this spec, which leaves sizes open; None if it is unknown."""
     if not _is_traceable(spec):
         return None

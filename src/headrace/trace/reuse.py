@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Varied
-from headrace.trace.values import Fresh, Kernel, Step, Values
+from headrace.trace.values import Fresh, Kernel, Result, Step, Values
 
 
 def reuse_memory(steps: list[Step], kept: set[int], own: frozenset[int] = frozenset()) -> list[Step]:
@@ -41,7 +41,7 @@ def _into(into: Any, slot: int) -> Kernel:
 def _into_if_writable(into: Any, slot: int, sample: Any, otherwise: Kernel) -> Kernel:
     shape, dtype = sample.shape, sample.dtype
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         given = values[slot]
         fine = type(given) is np.ndarray and given.flags.writeable and given.flags.c_contiguous
         if not fine or given.shape[1:] != shape or given.dtype != dtype or _is_shared(values, slot):
@@ -57,7 +57,7 @@ def _is_shared(values: Values, slot: int) -> bool:
     return any(_memory(value) is memory for i, value in enumerate(values) if i != slot)
 
 
-def _memory(value: Any) -> Any:
+def _memory(value: object) -> object:
     """Return the object that holds the memory of a column."""
     while (base := getattr(value, "base", None)) is not None:
         value = base

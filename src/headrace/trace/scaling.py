@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns.dense import room_for
-from headrace.trace.values import Fresh, Kernel, Scaled, Step, Value, Values
+from headrace.trace.values import Fresh, Kernel, Result, Scaled, Step, Value, Values
 
 CASTS = frozenset({"astype", "asarray", "array", "scalar type"})
 ARITHMETIC = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "true_divide": 3}
@@ -76,7 +76,7 @@ def _next_operation(steps: list[Step], before: Step, kept: set[int]) -> tuple[St
     return step, ARITHMETIC[step.name], number
 
 
-def _is_slot(item: Any, slot: int) -> bool:
+def _is_slot(item: object, slot: int) -> bool:
     return isinstance(item, Value) and item.slot == slot
 
 
@@ -95,7 +95,7 @@ def _number(item: Any) -> float | None:
 def _all_at_once(slot: int, chain: list[Step], how: Scaled) -> Kernel:
     one_by_one = [(step.slot, step.kernel) for step in chain]
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         source = values[slot]
         if source.dtype != np.uint8 or not source.flags.c_contiguous:
             for step_slot, step in one_by_one:
@@ -139,7 +139,7 @@ def _only_reshapes(step: Step) -> bool:
     return step.name in ("", "reshape") and not (call and (call.kwargs or any(isinstance(a, str) for a in call.args)))
 
 
-def _is_scaled(found: Any) -> bool:
+def _is_scaled(found: object) -> bool:
     return type(found) is np.ndarray and found.dtype == np.float32
 
 
@@ -148,7 +148,7 @@ def _unless_scaled(text: int, kernel: Kernel) -> Kernel:
 
 
 def _scaled_or(text: int, shape: tuple[int, ...], kernel: Kernel) -> Kernel:
-    def either(values: Values, n: int) -> Any:
+    def either(values: Values, n: int) -> Result:
         found = values[text]
         return found.reshape(n, *shape) if _is_scaled(found) else kernel(values, n)
 

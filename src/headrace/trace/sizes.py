@@ -39,7 +39,7 @@ class Sizes:
         self.used[number] = self.given.get(number, FIRST_LENGTH)
         return number
 
-    def fits(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def fits(self, name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
         """Record what a reshape reveals about the lengths that lead to it."""
         source = args[0] if name == "reshape" and args else None
         if not isinstance(source, Value) or not source.sized:
@@ -83,7 +83,7 @@ def fit_sizes(attempt: Callable[[Sizes], T], start: dict[int, int]) -> tuple[T, 
     return made, sizes
 
 
-def is_settled(attempt: Callable[[Sizes], Any], sizes: Sizes, worked: Callable[[Any], bool]) -> bool:
+def is_settled(attempt: Callable[[Sizes], object], sizes: Sizes, worked: Callable[[Any], bool]) -> bool:
     """Return whether no other lengths than these suit."""
     if sizes.reshaped != set(sizes.used):
         return False
@@ -95,6 +95,6 @@ def is_settled(attempt: Callable[[Sizes], Any], sizes: Sizes, worked: Callable[[
     return True
 
 
-def sizes_in(args: Any) -> frozenset[int]:
+def sizes_in(args: object) -> frozenset[int]:
     """Return the numbers of the lengths that values among arguments depend on."""
     return frozenset().union(*[v.sized for v in leaves(args)])

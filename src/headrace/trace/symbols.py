@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.trace.errors import OPAQUE, TEXT, Untraceable, is_for_raise
 from headrace.trace.recorder import Recorder
-from headrace.trace.values import KINDS, Call, Value, map_arguments
+from headrace.trace.values import KINDS, Call, Operand, Traced, Value, map_arguments
 
 BINARY = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -51,21 +51,21 @@ class Method:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, owner: object, *args: object, **kwargs: object) -> Traced:
         return getattr(owner, self.name)(*args, **kwargs)
 
 
 class Attribute(Method):
     """An attribute as a function."""
 
-    def __call__(self, owner: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+    def __call__(self, owner: object, *args: object, **kwargs: object) -> Traced:  # noqa: ARG002
         return getattr(owner, self.name)
 
 
-def as_new_array(change: Callable[..., Any]) -> Callable[..., Any]:
+def as_new_array(change: Callable[..., object]) -> Callable[..., Any]:
     """Return a function that writes into its first argument as one that gives a new array."""
 
-    def fn(target: Any, *args: Any, **kwargs: Any) -> Any:
+    def fn(target: Any, *args: object, **kwargs: object) -> Traced:
         own = target.copy(order="K")
         change(own, *args, **kwargs)
         return own
@@ -101,22 +101,22 @@ class Symbol:
             return np.ndarray
         raise self._recorder.refuse(f"asks for the class {OPAQUE}")
 
-    def _sample(self, what: str) -> Any:
+    def _sample(self, what: str) -> Operand:
         sample = self._value.sample
         if sample is None:
             raise self._recorder.refuse(f"{what} {OPAQUE}")
         return sample
 
-    def _known(self, what: str) -> Any:
+    def _known(self, what: str) -> Operand:
         """Return the value itself, if it does not depend on the data."""
         if not self._value.static:
             raise self._recorder.refuse(what)
         return self._value.sample
 
-    def _call(self, fn: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, fn: Callable[..., object], name: str, *args: object, **kwargs: object) -> Traced:
         return self._recorder.call(fn, name, args, kwargs)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Traced:
         if name == "astype" and self._value.opaque:
             return lambda *args, **kwargs: self._call(Method(name), name, self, *args, **kwargs)
         sample = self._sample(f".{name}")
@@ -133,7 +133,9 @@ class Symbol:
             return lambda *args, **kwargs: self._call(method, name, self, *args, **kwargs)
         raise self._recorder.refuse(f"uses .{name}")
 
-    def _write(self, change: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _write(
+        self, change: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, Any]
+    ) -> None:
         """Let `change` write into this array."""
         recorder = self._recorder
         recorder.check_written(self)
@@ -144,24 +146,24 @@ class Symbol:
         if any(v.opaque for v in call.values):
             raise recorder.refuse(f"{name} {OPAQUE}")
 
-        def writing(_: Any, *args: Any, **kwargs: Any) -> Any:
+        def writing(_: object, *args: object, **kwargs: object) -> Traced:
             change(target.sample, *args, **kwargs)
             return target.sample
 
         call.sample = recorder.evaluate(writing, name, call.args, kwargs)
         self._value = recorder.record_known(call)
 
-    def _assign(self, name: str, other: Any) -> Any:
+    def _assign(self, name: str, other: object) -> Traced:
         fn = BINARY[name]
         if not isinstance(self._sample(name), np.ndarray):
             return self._call(fn, ARRAY_NAMES[name], self, other)
         self._write(getattr(operator, f"i{name}"), f"i{name}", (other,), {})
         return self
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         self._write(operator.setitem, "setitem", (index, value), {})
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Traced:
         return self._call(operator.getitem, "getitem", self, index)
 
     def __len__(self) -> int:
@@ -187,7 +189,7 @@ class Symbol:
     def __complex__(self) -> complex:
         return complex(self._known("makes a Python number of data"))
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return item in self._known("branches on data")
 
     def __repr__(self) -> str:
@@ -203,25 +205,25 @@ class Symbol:
         fine = not self._value.static and self._recorder.decisions.made and is_for_raise(sys._getframe(2))
         return "data" if fine else ""
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: object, **kwargs: object) -> Traced:
         raise self._recorder.refuse("hands data to a function that is not traced")
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         raise self._recorder.refuse("copies or pickles data")
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: int | None = None) -> Traced:
         return self._call(round, "builtin round", self, *(() if digits is None else (digits,)))
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: object) -> Traced:
         return self._call(divmod, "divmod", self, other)
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: object) -> Traced:
         return self._call(divmod, "divmod", other, self)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Traced:
         return apply_ufunc(self._recorder, ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, func: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Traced:
         from headrace.trace.numpy_names import apply_function
 
         return apply_function(self._recorder, func, args, kwargs)
@@ -240,7 +242,7 @@ class AnyText(str):
         made.recorder = recorder
         return made
 
-    def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
+    def _refuse(self, *_args: object, **_kwargs: object) -> Any:
         raise self.recorder.refuse(TEXT)
 
 
@@ -249,8 +251,8 @@ for _name in ({*vars(str), "__radd__", "__rmod__"}) - {"__new__", "__doc__", "__
 
 
 def apply_ufunc(
-    recorder: Recorder, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+    recorder: Recorder, ufunc: np.ufunc, method: str, inputs: tuple[object, ...], kwargs: dict[str, Any]
+) -> Traced:
     """Return a ufunc, or one of its methods, applied to symbols."""
     if method == "at":
         raise recorder.refuse(f"uses np.{ufunc.__name__}.at")
@@ -265,7 +267,7 @@ def apply_ufunc(
     if type(out) is not Symbol or not isinstance(out._value.sample, np.ndarray):
         raise recorder.refuse(f"np.{name} with out=")
 
-    def into(target: Any, *args: Any, **settings: Any) -> None:
+    def into(target: object, *args: object, **settings: object) -> None:
         fn(*args, out=target, **settings)
 
     out._write(into, f"{name} out", inputs, kwargs)
@@ -273,13 +275,13 @@ def apply_ufunc(
 
 
 def _define() -> None:
-    def binary(name: str, fn: Callable[..., Any]) -> None:
+    def binary(name: str, fn: Callable[..., object]) -> None:
         called = ARRAY_NAMES[name]
 
-        def forward(self: Symbol, other: Any) -> Any:
+        def forward(self: Symbol, other: object) -> Traced:
             return self._call(fn, called, self, other)
 
-        def backward(self: Symbol, other: Any) -> Any:
+        def backward(self: Symbol, other: object) -> Traced:
             return self._call(fn, called, other, self)
 
         setattr(Symbol, f"__{name}__", forward)
@@ -287,7 +289,7 @@ def _define() -> None:
             setattr(Symbol, f"__r{name}__", backward)
             setattr(Symbol, f"__i{name}__", lambda self, other: self._assign(name, other))
 
-    def unary(name: str, fn: Callable[..., Any]) -> None:
+    def unary(name: str, fn: Callable[..., object]) -> None:
         setattr(Symbol, f"__{name}__", lambda self: self._call(fn, ARRAY_NAMES[name], self))
 
     for name, fn in (BINARY | COMPARISONS).items():

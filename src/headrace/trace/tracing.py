@@ -28,17 +28,17 @@ from headrace.trace.rules.elementwise import EXACT
 from headrace.trace.scaling import scale_at_once
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import AnyText, Symbol
-from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, leaves, map_arguments
+from headrace.trace.values import KINDS, Call, Kernel, Result, Step, Traced, Value, Values, dummy, leaves, map_arguments
 
 
 def trace(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     spec: Spec,
     *,
     exact: bool,
     draws: bool = False,
     sizes: dict[int, int] | None = None,
-    then: Sequence[Callable[..., Any]] = (),
+    then: Sequence[Callable[..., object]] = (),
     any_text: bool = False,
 ) -> Graph | str:
     """Trace `fn` for elements of this spec, and a generator if it `draws`. Return its graph, or why there is none.
@@ -69,12 +69,12 @@ def trace(
 
 
 def _trace(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     spec: Spec,
     exact: bool,
     draws: bool,
     fill: int | None,
-    then: Sequence[Callable[..., Any]],
+    then: Sequence[Callable[..., object]],
     any_text: bool,
     sizes: Sizes,
 ) -> Graph | str:
@@ -110,11 +110,11 @@ def _trace(
 
 def _trace_path(
     path: Path,
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     spec: Spec,
     draws: bool,
     fill: int | None,
-    then: Sequence[Callable[..., Any]],
+    then: Sequence[Callable[..., object]],
 ) -> Graph | None:
     """Return the graph of one path. None, and the recorder says why it failed, unless it is that the path raises."""
     assert spec.structure is not None
@@ -156,7 +156,7 @@ def _trace_path(
 
 
 def record(
-    fn: Callable[..., Any], spec: Spec, *, draws: bool, sizes: dict[int, int] | None = None
+    fn: Callable[..., object], spec: Spec, *, draws: bool, sizes: dict[int, int] | None = None
 ) -> tuple[Path, Graph] | str:
     """Return what `fn` does to elements of this spec as recorded, each step with its call, or why it cannot be.
 
@@ -185,7 +185,7 @@ def record(
 def refusing_kernel(call: Call) -> Kernel:
     """Return the kernel of a call that has none on blocks of the CPU."""
 
-    def kernel(_values: Values, _n: int) -> Any:
+    def kernel(_values: Values, _n: int) -> Result:
         raise TypeError(f"{call.name} has no form for blocks")
 
     return kernel
@@ -201,7 +201,7 @@ def _choose_if_possible(call: Call) -> tuple[Kernel, bool, bool]:
         return refusing_kernel(call), False, True
 
 
-def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:
+def _call_alone(fn: Callable[..., object], args: list[Any]) -> Traced:
     """Return the function's result, the function alone holding its arguments: so it shows which it has let go."""
     args.reverse()
     match len(args):
@@ -214,7 +214,7 @@ def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:
     return fn(*reversed(args))
 
 
-def _hand_on_all(recorder: Recorder, capture: Capture, result: Any) -> list[Any]:
+def _hand_on_all(recorder: Recorder, capture: Capture, result: object) -> list[Any]:
     """Return the result of one function as the arguments of the next one: an element in its own memory."""
     if result is None:
         raise recorder.refuse("returns None")
@@ -225,7 +225,7 @@ def _hand_on_all(recorder: Recorder, capture: Capture, result: Any) -> list[Any]
     return list(element) if structure.unpacks else [element]
 
 
-def _hand_on(recorder: Recorder, item: Any) -> Any:
+def _hand_on(recorder: Recorder, item: object) -> Traced:
     output, _ = _output(recorder, item)
     if not isinstance(output, Value):
         return recorder.constant(output) if isinstance(output, np.ndarray | np.generic) else output
@@ -241,7 +241,7 @@ def _classes(structure: Structure) -> set[type]:
     return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())
 
 
-def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> tuple[Graph, list[Any]]:
+def _finish_graph(recorder: Recorder, capture: Capture, result: object) -> tuple[Graph, list[Any]]:
     if result is None:
         raise recorder.refuse("returns None")
     capture.check_lists()
@@ -296,7 +296,7 @@ def _cannot_raise(step: Step) -> bool:
     return step.name in EXACT and not step.rowwise and "raise" not in step.errors.values()
 
 
-def _output(recorder: Recorder, item: Any) -> tuple[Any, LeafSpec]:
+def _output(recorder: Recorder, item: object) -> tuple[Any, LeafSpec]:
     """Return the value of a component that the function returned, or the constant that it is, and its spec."""
     if isinstance(item, list) and any(True for _ in leaves(map_arguments(item, recorder.value_of))):
         item = recorder.call(np.asarray, "asarray", (item,), {})

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headrace.columns import Varied
 from headrace.columns.dense import MIN_THREADED_COPY_BYTES, pooled
 from headrace.core.ragged import Ragged
 from headrace.plan.spec import TensorSpec
-from headrace.trace.values import Value
+from headrace.trace.values import Result, Value
 
 EXACT: dict[str, Any] = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "true_divide": np.divide}
 """Operations that IEEE 754 rounds correctly: any loop gives the same bits."""
@@ -20,7 +21,7 @@ Change = Callable[[Any], Any]
 """A function from values to the same number of values."""
 
 
-def change_of_values(name: str, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+def change_of_values(name: str, args: tuple[object, ...]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """Return what an operation does to specs, and to columns, if it works value by value; else None."""
     args = tuple(a.sample if isinstance(a, Value) and a.static else a for a in args)
     rows = [a for a in args if isinstance(a, Value)]
@@ -35,7 +36,7 @@ def change_of_values(name: str, args: tuple[Any, ...]) -> tuple[Callable[..., An
     if change is None:
         return None
 
-    def spec(*described: Any) -> TensorSpec:
+    def spec(*described: object) -> TensorSpec:
         (of,) = (d for d in described if isinstance(d, TensorSpec))
         return TensorSpec(of.shape, change(np.ones((1,) * len(of.shape or ()), of.dtype)).dtype)
 
@@ -56,14 +57,14 @@ def _cast(spec: Any, kind: Any) -> Change | None:
     return (lambda values: values.astype(target)) if exact else None
 
 
-def _with_number(name: str, args: tuple[Any, ...]) -> Change | None:
+def _with_number(name: str, args: tuple[object, ...]) -> Change | None:
     first = isinstance(args[0], Value)
     number = args[1] if first else args[0]
     if not isinstance(number, int | float | np.integer | np.floating) or number != number:  # noqa: PLR0124
         return None
     fn = EXACT[name]
 
-    def change(values: Any) -> Any:
+    def change(values: Any) -> Result:
         given = (values, number) if first else (number, values)
         if values.nbytes < MIN_THREADED_COPY_BYTES:
             return fn(*given)
@@ -73,12 +74,12 @@ def _with_number(name: str, args: tuple[Any, ...]) -> Change | None:
     return change
 
 
-def _dtype(value: Any) -> Any:
+def _dtype(value: Any) -> DTypeLike:
     """Return the dtype as a ufunc sees it: a Python number takes the array's dtype."""
     return type(value) if type(value) in (int, float) else value.dtype
 
 
-def _changed(column: Any, change: Change) -> Any:
+def _changed(column: object, change: Change) -> Result:
     if isinstance(column, np.ndarray):
         return change(column)
     if isinstance(column, Varied):

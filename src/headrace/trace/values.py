@@ -5,18 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array, Component, DType
 from headrace.plan.spec import TensorSpec
 
 KINDS = "biufcmM"
 """Dtypes that are traced; text and objects only travel through."""
 
-Values = list[Any]
-Kernel = Callable[[Values, int], Any]
+Result: TypeAlias = Any
+"""What a step makes of a block: a column, one value for all rows, or a list or tuple of these."""
+
+Operand: TypeAlias = Any
+"""An argument of a recorded call: a `Value`, a plain value, or a list, tuple, dict or slice of these."""
+
+Traced: TypeAlias = Any
+"""What a function sees while it is traced: a symbol, or any plain value."""
+
+Values = list[Result]
+Kernel = Callable[[Values, int], Result]
 """The function of a step on a block: from the values so far and the number of rows to one more value."""
 
 
@@ -36,14 +46,14 @@ class Deferred(ABC):
     """A column that an operation has yet to make, because the next one may need only a part of it."""
 
     @abstractmethod
-    def column(self) -> Any:
+    def column(self) -> Result:
         """Return the column."""
 
     def rounded(self) -> Deferred | None:
         """Return the column rounded to integers, half to even, if that can be deferred."""
         return None
 
-    def cast(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:  # noqa: ARG002
+    def cast(self, dtype: DType) -> Array | None:  # noqa: ARG002
         """Return the column as `astype` has it, if that is less work than to make it first."""
         return None
 
@@ -110,7 +120,7 @@ class Fresh:
         self.kernel = kernel
         self.into = into
 
-    def __call__(self, values: Values, n: int) -> Any:
+    def __call__(self, values: Values, n: int) -> Result:
         """Return the result."""
         return self.kernel(values, n)
 
@@ -152,7 +162,7 @@ def do_steps(steps: list[Step], values: Values, n: int) -> None:
             values[step.slot] = step.kernel(values, n)
 
 
-def leaves(tree: Any) -> Iterator[Value]:
+def leaves(tree: object) -> Iterator[Value]:
     """Yield the values in nested arguments."""
     if isinstance(tree, Value):
         yield tree
@@ -166,7 +176,7 @@ def leaves(tree: Any) -> Iterator[Value]:
         yield from leaves((tree.start, tree.stop, tree.step))
 
 
-def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
+def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Operand:
     """Nested arguments with `change` applied to what is no container."""
     kind = type(tree)
     if kind is tuple or kind is list:
@@ -178,7 +188,7 @@ def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
     return change(tree)
 
 
-def sample_of(item: Any) -> Any:
+def sample_of(item: object) -> Operand:
     """Return a value's sample; anything else stays."""
     return item.sample if isinstance(item, Value) else item
 
@@ -186,8 +196,8 @@ def sample_of(item: Any) -> Any:
 def call_plainly(call: Call) -> Kernel:
     """Return the operation itself, on values that are the same for all rows."""
 
-    def kernel(values: Values, _: int) -> Any:
-        def filled(item: Any) -> Any:
+    def kernel(values: Values, _: int) -> Result:
+        def filled(item: object) -> Operand:
             return values[item.slot] if isinstance(item, Value) else item
 
         return call.fn(*map_arguments(call.args, filled), **map_arguments(call.kwargs, filled))
@@ -195,7 +205,7 @@ def call_plainly(call: Call) -> Kernel:
     return kernel
 
 
-def dummy(spec: TensorSpec, *, fill: int | None = None) -> Any:
+def dummy(spec: TensorSpec, *, fill: int | None = None) -> Component:
     """Return a stand-in for rows of this spec, small and not constant; None if rows are no dense arrays."""
     shape, dtype = spec.shape, spec.dtype
     if shape is None or dtype is None or None in shape or dtype.kind not in KINDS:

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.plan.frameworks import as_array, is_tensor
 from headrace.plan.spec import Shape, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import flatten
-from headrace.trace.values import map_arguments
+from headrace.trace.values import Operand, Result, map_arguments
 
 _watching = 0
 _lock = Lock()
@@ -35,7 +35,9 @@ def watch_shapes() -> Iterator[None]:
             _watching -= 1
 
 
-def watched(fn: Callable[..., Any], spec: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def watched(
+    fn: Callable[..., object], spec: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
+) -> Operand:
     """Return an operation's result, with the sizes that its `spec` determines noted if its call is watched."""
     if not _watching:
         return fn(*args, **kwargs)
@@ -51,7 +53,7 @@ def watched(fn: Callable[..., Any], spec: Callable[..., Any], args: tuple[Any, .
     return made
 
 
-def noted(value: Any, shape: Shape) -> Any:
+def noted(value: object, shape: Shape) -> Operand:
     """Return an array that remembers which of its sizes are known."""
     if type(value) is not np.ndarray or shape is None or len(shape) != value.ndim or shape == (None,) * value.ndim:
         return value
@@ -60,7 +62,7 @@ def noted(value: Any, shape: Shape) -> Any:
     return made
 
 
-def known_shape(value: Any) -> Shape:
+def known_shape(value: object) -> Shape:
     """Return the sizes of a value that hold for all elements."""
     if isinstance(value, Noted):
         return value.known
@@ -68,12 +70,12 @@ def known_shape(value: Any) -> Shape:
     return None if shape is None else (None,) * len(shape)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Operand:
     """Return the array itself."""
     return value.view(np.ndarray) if isinstance(value, Noted) else value
 
 
-def _described(value: Any) -> Any:
+def _described(value: object) -> Operand:
     return TensorSpec(known_shape(value), value.dtype) if isinstance(value, np.ndarray) else value
 
 
@@ -82,14 +84,14 @@ class Noted(np.ndarray[Any, Any]):
 
     known: Shape = None
 
-    def __array_finalize__(self, source: Any) -> None:
+    def __array_finalize__(self, source: object) -> None:
         self.known = (None,) * self.ndim
 
-    def astype(self, *args: Any, **kwargs: Any) -> Any:
+    def astype(self, *args: Any, **kwargs: Any) -> Operand:
         """Convert, with the sizes as known as before."""
         return noted(self.view(np.ndarray).astype(*args, **kwargs), self.known)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Operand:
         arrays = [plain(item) for item in inputs]
         out = kwargs.get("out")
         if out is not None:
@@ -102,7 +104,7 @@ class Noted(np.ndarray[Any, Any]):
         return noted(made, _broadcast(inputs, made.ndim))
 
 
-def _broadcast(inputs: tuple[Any, ...], rank: int) -> Shape:
+def _broadcast(inputs: tuple[object, ...], rank: int) -> Shape:
     """Return the known sizes of a result: larger than 1, of any operand, or 1 of all."""
     shapes = [known_shape(item) or () for item in inputs]
     aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
@@ -126,7 +128,7 @@ class WatchedFunction:
         self._arguments = arguments
         self.spec: Spec | None = None
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Result:
         """Return what the function gives."""
         if self.spec is not None:
             return self._fn(*args)
@@ -141,7 +143,7 @@ class WatchedFunction:
         self.spec = Spec(structure, specs)
         return structure.pack([plain(leaf) for leaf in leaves])
 
-    def _noted(self, args: tuple[Any, ...]) -> Any:
+    def _noted(self, args: tuple[object, ...]) -> Operand:
         known = self._arguments.structure
         structure, leaves = flatten(args if known is not None and known.unpacks else args[0])
         if structure != known:

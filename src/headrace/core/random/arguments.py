@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array, DType, TensorLike
+
 Size = int | tuple[int, ...] | None
-Array = NDArray[Any]
 
 
-def as_block_argument(value: Any) -> Any:
+def as_block_argument(value: TensorLike) -> Any:
     """Return an argument of one row as one of a block."""
     return value if value is None or scalar(value) else np.asarray(value)[None]
 
 
-def scalar(value: Any) -> bool:
+def scalar(value: TensorLike) -> bool:
     """Return whether it is a single number, the same for all rows."""
     return isinstance(value, int | float | np.generic) or np.ndim(value) == 0
 
 
-def every(holds: Any) -> bool:
+def every(holds: TensorLike) -> bool:
     """Return whether a condition holds, of a number or of all in an array."""
     return holds if isinstance(holds, bool) else bool(holds.all())
 
@@ -38,12 +39,14 @@ def size_shape(size: Size) -> tuple[int, ...]:
     return shape
 
 
-def floats(value: Any) -> Any:
+def floats(value: TensorLike) -> Any:
     """Return a number as float, an array as float64."""
     return float(value) if scalar(value) else np.asarray(value, np.float64)
 
 
-def parameters(size: Size, *values: Any, convert: Callable[[Any], Any] = floats) -> tuple[list[Any], tuple[int, ...]]:
+def parameters(
+    size: Size, *values: object, convert: Callable[[Any], object] = floats
+) -> tuple[list[Any], tuple[int, ...]]:
     """Arguments that broadcast with the rows in front, and the shape of a row's result."""
     made = [convert(v) for v in values]
     arrays = [a for a in made if isinstance(a, np.ndarray)]
@@ -61,7 +64,7 @@ def _align_axes(array: Array, axes: int) -> Array:
 
 
 def intervals(
-    low: Any, high: Any, endpoint: bool, kind: np.dtype[Any], size: Size, rows: int
+    low: TensorLike, high: TensorLike, endpoint: bool, kind: DType, size: Size, rows: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], tuple[int, ...]]:
     """Return the start and size of intervals, modulo 2**64: one for all draws, or one each; and the shape of a row."""
     least, most = _range(kind)
@@ -87,7 +90,7 @@ def intervals(
 _WORDS = 2**64
 
 
-def _integers(value: Any) -> Any:
+def _integers(value: TensorLike) -> Any:
     if scalar(value):
         return np.asarray(operator.index(value))[None]
     array = np.asarray(value)
@@ -96,7 +99,7 @@ def _integers(value: Any) -> Any:
     return array.astype(np.int64 if array.dtype.kind == "i" else np.uint64, copy=False)  # an end less 1 must not wrap
 
 
-def _range(kind: np.dtype[Any]) -> tuple[int, int]:
+def _range(kind: DType) -> tuple[int, int]:
     if kind == np.bool_:
         return 0, 1
     if kind.kind not in "iu":

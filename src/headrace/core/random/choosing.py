@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.random.arguments import Array, floats
+from headrace.core.random.arguments import floats
+from headrace.core.types import Array, TensorLike
 
 
-def laid_out(operation: str, x: Any, axis: int) -> tuple[Array, int]:
+def laid_out(operation: str, x: TensorLike, axis: int) -> tuple[Array, int]:
     """Return an array with the rows in front, and the axis of a row as a number from 0 on."""
     array = np.asarray(x)
     if not -array.ndim < axis < array.ndim - 1:
@@ -25,7 +26,7 @@ def pick_parts(array: Array, numbers: Array, axis: int) -> Array:
     return np.moveaxis(parts, range(1, 1 + new), range(1 + axis, 1 + axis + new)) if axis else parts
 
 
-def probabilities(p: Any, rows: int, count: int) -> Array:
+def probabilities(p: TensorLike, rows: int, count: int) -> Array:
     """Return what a user gave as `p`, for each row."""
     weights = np.array(np.broadcast_to(floats(p), (rows, count)))
     if not (weights >= 0).all() or not (np.abs(weights.sum(axis=1) - 1) < 1e-8).all():

@@ -18,7 +18,6 @@ from numpy.typing import DTypeLike, NDArray
 from headrace import _native
 from headrace.core.keys import Seed, mix_key
 from headrace.core.random.arguments import (
-    Array,
     Size,
     as_block_argument,
     every,
@@ -28,6 +27,7 @@ from headrace.core.random.arguments import (
     size_shape,
 )
 from headrace.core.random.choosing import choose_weighted, laid_out, pick_parts, probabilities
+from headrace.core.types import Array, TensorLike
 
 _ROWS = 0x726F7773
 """Keeps the draws of rows apart from those of a shuffle with the same seed."""
@@ -75,7 +75,7 @@ class BlockGenerator:
         words = self._draw(_native.random_words, np.uint64, shape)
         return (words >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
 
-    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Array:
+    def uniform(self, low: TensorLike = 0.0, high: TensorLike = 1.0, size: Size = None) -> Array:
         """Floats from `low` up to `high`."""
         (low, high), shape = parameters(size, low, high)
         width = high - low
@@ -84,7 +84,7 @@ class BlockGenerator:
         made: Array = low + width * self._draw(_native.random_uniform, np.float64, shape)
         return made
 
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Array:
+    def normal(self, loc: TensorLike = 0.0, scale: TensorLike = 1.0, size: Size = None) -> Array:
         """Normally distributed floats of mean `loc` and standard deviation `scale`."""
         (loc, scale), shape = parameters(size, loc, scale)
         if not every(scale >= 0):
@@ -92,7 +92,7 @@ class BlockGenerator:
         made: Array = loc + scale * self._draw(_native.random_normal, np.float64, shape)
         return made
 
-    def bernoulli(self, p: Any = 0.5, size: Size = None) -> Array:
+    def bernoulli(self, p: TensorLike = 0.5, size: Size = None) -> Array:
         """True with probability `p`."""
         (p,), shape = parameters(size, p)
         if not every((p >= 0) & (p <= 1)):
@@ -101,7 +101,12 @@ class BlockGenerator:
         return made
 
     def integers(
-        self, low: Any, high: Any = None, size: Size = None, dtype: DTypeLike = np.int64, endpoint: bool = False
+        self,
+        low: TensorLike,
+        high: TensorLike = None,
+        size: Size = None,
+        dtype: DTypeLike = np.int64,
+        endpoint: bool = False,
     ) -> Array:
         """Return integers from `low` up to `high`, or from 0 up to `low`; with `endpoint`, `high` is one of them."""
         low, high = (0, low) if high is None else (low, high)
@@ -110,7 +115,7 @@ class BlockGenerator:
         out = self._draw(_native.random_integers, np.uint64, shape, start, span)
         return (out.view(np.int64) if kind.kind == "i" else out).astype(kind, copy=False)
 
-    def permutation(self, x: Any, axis: int = 0) -> Array:
+    def permutation(self, x: TensorLike, axis: int = 0) -> Array:
         """Return the numbers below `x` in random order; or, of an array, its parts along `axis`."""
         if scalar(x):
             count = operator.index(x)
@@ -126,10 +131,10 @@ class BlockGenerator:
 
     def choice(
         self,
-        a: Any,
+        a: TensorLike,
         size: Size = None,
         replace: bool = True,
-        p: Any = None,
+        p: TensorLike = None,
         axis: int = 0,
         shuffle: bool = True,  # noqa: ARG002 - what is chosen without replacement comes in random order anyway
     ) -> Array:
@@ -188,29 +193,34 @@ class RowGenerator:
         """Floats from 0 up to 1, in float64 or float32."""
         return self._row.random(size, dtype)[0]
 
-    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
+    def uniform(self, low: TensorLike = 0.0, high: TensorLike = 1.0, size: Size = None) -> Any:
         """Floats from `low` up to `high`."""
         return self._row.uniform(as_block_argument(low), as_block_argument(high), size)[0]
 
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+    def normal(self, loc: TensorLike = 0.0, scale: TensorLike = 1.0, size: Size = None) -> Any:
         """Normally distributed floats of mean `loc` and standard deviation `scale`."""
         return self._row.normal(as_block_argument(loc), as_block_argument(scale), size)[0]
 
-    def bernoulli(self, p: Any = 0.5, size: Size = None) -> Any:
+    def bernoulli(self, p: TensorLike = 0.5, size: Size = None) -> Any:
         """True with probability `p`."""
         return self._row.bernoulli(as_block_argument(p), size)[0]
 
     def integers(
-        self, low: Any, high: Any = None, size: Size = None, dtype: DTypeLike = np.int64, endpoint: bool = False
+        self,
+        low: TensorLike,
+        high: TensorLike = None,
+        size: Size = None,
+        dtype: DTypeLike = np.int64,
+        endpoint: bool = False,
     ) -> Any:
         """Return integers from `low` up to `high`, or from 0 up to `low`; with `endpoint`, `high` is one of them."""
         return self._row.integers(as_block_argument(low), as_block_argument(high), size, dtype, endpoint)[0]
 
-    def permutation(self, x: Any, axis: int = 0) -> Any:
+    def permutation(self, x: TensorLike, axis: int = 0) -> Any:
         """Return the numbers below `x` in random order; or, of an array, its parts along `axis`."""
         return self._row.permutation(as_block_argument(x), axis)[0]
 
-    def shuffle(self, x: Any, axis: int = 0) -> None:
+    def shuffle(self, x: TensorLike, axis: int = 0) -> None:
         """Bring the parts of an array, or of a list, into random order, in place."""
         if isinstance(x, np.ndarray):
             self._row.shuffle(x[None], axis)
@@ -218,7 +228,13 @@ class RowGenerator:
             x[:] = [x[i] for i in self.permutation(len(x)).tolist()]
 
     def choice(
-        self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
+        self,
+        a: TensorLike,
+        size: Size = None,
+        replace: bool = True,
+        p: TensorLike = None,
+        axis: int = 0,
+        shuffle: bool = True,
     ) -> Any:
         """Parts of an array along `axis`, or numbers below `a`, chosen uniformly, or with probabilities `p`."""
         return self._row.choice(as_block_argument(a), size, replace, as_block_argument(p), axis, shuffle)[0]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import zlib
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from headrace.core.types import Array
 from headrace.errors import StorageError
 
 DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-def read_idx(data: bytes, name: Any) -> NDArray[Any]:
+def read_idx(data: bytes, name: object) -> Array:
     """Return the array of an IDX file, which may be compressed by gzip; errors call the file `name`."""
     try:
         data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data

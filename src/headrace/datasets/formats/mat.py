@@ -6,11 +6,10 @@ import zlib
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from headrace.core.types import Array
 from headrace.errors import StorageError
 
 HEADER_BYTES = 128
@@ -19,7 +18,7 @@ STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"
 CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 
 
-def read_mat(path: Path) -> dict[str, NDArray[Any]]:
+def read_mat(path: Path) -> dict[str, Array]:
     """Return the numeric arrays of a MAT-file; structs, cells and complex numbers are left out."""
     data = path.read_bytes()
     order = {b"IM": "<", b"MI": ">"}.get(data[126:128])
@@ -31,7 +30,7 @@ def read_mat(path: Path) -> dict[str, NDArray[Any]]:
         raise StorageError(f"{path} is corrupt: {error}") from None
 
 
-def _arrays(data: memoryview, order: str) -> Iterator[tuple[str, NDArray[Any]]]:
+def _arrays(data: memoryview, order: str) -> Iterator[tuple[str, Array]]:
     for kind, content in _elements(data, order):
         if kind == COMPRESSED:
             yield from _arrays(memoryview(zlib.decompress(content)), order)
@@ -57,7 +56,7 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
         at = at + 8 if begin == at + 4 else begin + size + (-size % 8 if kind != COMPRESSED else 0)
 
 
-def _matrix(content: memoryview, order: str) -> tuple[str, NDArray[Any]] | None:
+def _matrix(content: memoryview, order: str) -> tuple[str, Array] | None:
     flags, sizes, name, *values = _elements(content, order)
     flag = int(np.frombuffer(flags[1], f"{order}u4", 1)[0])
     if flag & 0xFF not in CLASSES or flag & 0x800 or not values:

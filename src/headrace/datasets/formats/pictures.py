@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array
 from headrace.errors import StorageError
 
 ROWS_PER_READ = 1024
@@ -21,7 +22,7 @@ def fixed_rows(file: IO[bytes], row_bytes: int, name: str) -> Iterator[NDArray[n
         yield np.frombuffer(data, np.uint8).reshape(-1, row_bytes)
 
 
-def labelled_planes(file: IO[bytes], labels: int, size: int, name: str) -> Iterator[tuple[list[int], NDArray[Any]]]:
+def labelled_planes(file: IO[bytes], labels: int, size: int, name: str) -> Iterator[tuple[list[int], Array]]:
     """Yield the labels and the picture of each row: `labels` bytes, then red, green and blue planes of
     `size` × `size`.
     """

@@ -60,7 +60,7 @@ def raw_row(row: dict[str, str]) -> dict[str, Any]:
     return {"Sample Number": int(row["Sample Number"]), **texts, **{name: _number(row[name]) for name in RAW_NUMBERS}}
 
 
-def _of_config(config: str, parse: Callable[[dict[str, str]], Any]) -> Callable[..., Iterator[Any]]:
+def _of_config(config: str, parse: Callable[[dict[str, str]], object]) -> Callable[..., Iterator[Any]]:
     def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
         """Penguins of three species on islands near Palmer Station in Antarctica, and their measurements."""
         for number, row in enumerate(table_rows(sources[config])):

@@ -49,7 +49,7 @@ class IdleWorkers:
     def __reduce__(self) -> tuple[Any, ...]:
         return IdleWorkers, ()
 
-    def take(self, start: Any) -> Worker | None:
+    def take(self, start: object) -> Worker | None:
         """Return a waiting worker that was started with `start`, or None."""
         while self._idle:
             try:
@@ -61,7 +61,7 @@ class IdleWorkers:
             worker.close()
         return None
 
-    def keep(self, start: Any, workers: list[Worker]) -> None:
+    def keep(self, start: object, workers: list[Worker]) -> None:
         """Keep these workers for the next pass, and no others."""
         if not self._ends_with_the_plan:  # most plans have no workers and are created over and over
             weakref.finalize(self, _end, self._idle)

@@ -161,12 +161,12 @@ class Worker:
             raise Unsendable(str(error)) from error
         return self._send(message, most=MAX_UNREAD_BYTES if ahead else None)
 
-    def ask(self, value: Any) -> list[Any]:
+    def ask(self, value: object) -> list[Any]:
         """Return the function's result for a value."""
         self.send(value)
         return self.receive()
 
-    def send(self, value: Any) -> None:
+    def send(self, value: object) -> None:
         """Send a value without waiting."""
         self.send_packed(take_apart([value]))
 

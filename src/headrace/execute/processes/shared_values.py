@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from headrace.columns.block import Block
 from headrace.columns.dense import copy_with_help, room_for
+from headrace.columns.kind import Column
 from headrace.core.extended import is_extended
+from headrace.core.types import Array
 from headrace.plan.bound import Portable, original_of
 from headrace.plan.structure import Structure
 
@@ -53,7 +55,7 @@ class Shared:
             self._map = mmap.mmap(self.fd, os.fstat(self.fd).st_size)
         return self._map
 
-    def write(self, arrays: list[NDArray[Any]]) -> list[int]:
+    def write(self, arrays: list[Array]) -> list[int]:
         """Write arrays and return the offset of each."""
         placed, end = [], 0
         for array in arrays:
@@ -66,14 +68,14 @@ class Shared:
                     copy_with_help(array, np.ndarray(array.shape, array.dtype, memory, start))
         return placed
 
-    def read(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+    def read(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> Array:
         """Return a private copy of an array."""
         out = room_for(shape, dtype)
         if out.nbytes:
             copy_with_help(self.lend(start, out.dtype, shape), out)
         return out
 
-    def lend(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+    def lend(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> Array:
         """Return an array in place, without a copy."""
         kind = np.dtype(dtype)
         size = kind.itemsize * prod(shape)
@@ -91,7 +93,7 @@ class PackedValues(NamedTuple):
     plan: list[Any]
     others: int
     data: bytes
-    arrays: list[NDArray[Any]]
+    arrays: list[Array]
     sizes: list[int]
 
     def write(self, memory: Shared) -> bytes:
@@ -122,11 +124,11 @@ def take_apart(parts: list[Any]) -> PackedValues:
 
     Blocks are split first: pickling them whole takes many times as long as copying a small one.
     """
-    arrays: list[NDArray[Any]] = []
+    arrays: list[Array] = []
     rest: list[Any] = []
     plan: list[Any] = []
 
-    def noted(column: Any) -> Any:
+    def noted(column: object) -> Any:
         if type(column) is np.ndarray and column.dtype.kind in "biufcmM" and not is_extended(column.dtype):
             arrays.append(column)
             return len(arrays) - 1, column.dtype.str, column.shape
@@ -144,7 +146,7 @@ def take_apart(parts: list[Any]) -> PackedValues:
     return PackedValues(plan, len(rest), data, arrays + buffers, [buffer.nbytes for buffer in buffers])
 
 
-def _compact(column: Any) -> Any:
+def _compact(column: object) -> Column:
     """Return an Arrow array without the rows around it, which would be pickled with it."""
     import pyarrow as pa
 
@@ -165,7 +167,7 @@ def from_message(message: bytes, memory: Shared, *, lent: bool = False) -> list[
 
     array = memory.lend if lent else memory.read
 
-    def found(place: Any) -> Any:
+    def found(place: Any) -> Column:
         return rest[place] if isinstance(place, int) else array(places[place[0]], place[1], place[2])
 
     parts: list[Any] = []
@@ -185,7 +187,7 @@ def _orders(structure: Structure) -> Any:
 
 
 @lru_cache(256)
-def _pickle_structure(structure: Structure, _orders: Any) -> bytes:
+def _pickle_structure(structure: Structure, _orders: object) -> bytes:
     return _pickle_apart(structure, [])[0]
 
 
@@ -195,10 +197,10 @@ def _read(structure: bytes) -> Structure:
     return made
 
 
-def _pickle_apart(value: Any, arrays: list[NDArray[Any]]) -> tuple[bytes, list[NDArray[Any]]]:
+def _pickle_apart(value: object, arrays: list[Array]) -> tuple[bytes, list[Array]]:
     """Return the pickled value without its arrays, which are appended to `arrays`, and its out-of-band buffers."""
     file = io.BytesIO()
-    buffers: list[NDArray[Any]] = []
+    buffers: list[Array] = []
     packer = _Packer(file, protocol=5, buffer_callback=lambda b: buffers.append(np.frombuffer(b.raw(), np.uint8)))
     packer.arrays = arrays
     packer.dump(value)
@@ -208,7 +210,7 @@ def _pickle_apart(value: Any, arrays: list[NDArray[Any]]) -> tuple[bytes, list[N
 class Packer(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickle for another process: objects that it could not import go by value."""
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, FunctionType | type):
             _prepare(obj.__module__)
         if type(obj) is FunctionType and (original := original_of(obj)) is not None:
@@ -219,9 +221,9 @@ class Packer(cloudpickle.Pickler):  # type: ignore[misc]
 class _Packer(Packer):
     """Leave arrays out, at any depth."""
 
-    arrays: list[NDArray[Any]]
+    arrays: list[Array]
 
-    def persistent_id(self, obj: Any) -> Any:
+    def persistent_id(self, obj: object) -> Any:
         if type(obj) is not np.ndarray or obj.dtype.hasobject:
             return None
         self.arrays.append(obj)
@@ -229,7 +231,7 @@ class _Packer(Packer):
 
 
 class _Unpacker(pickle.Unpickler):
-    array: Callable[..., NDArray[Any]]
+    array: Callable[..., Array]
 
     def persistent_load(self, pid: Any) -> Any:
         return self.array(*pid)

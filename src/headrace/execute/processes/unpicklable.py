@@ -16,7 +16,7 @@ MAX_NESTING = 8
 """How many levels of nesting are named."""
 
 
-def culprit(sent: Any) -> str | None:
+def culprit(sent: object) -> str | None:
     """Return the path of names to the object that cannot be pickled, or None if it is unknown."""
     for owner, held in _parts(sent):
         if not _picklable(held):
@@ -26,7 +26,7 @@ def culprit(sent: Any) -> str | None:
     return None
 
 
-def _parts(sent: Any) -> Iterator[tuple[str, Any]]:
+def _parts(sent: object) -> Iterator[tuple[str, Any]]:
     """Yield what users passed in: the functions and values of a call, or of the nodes of a pipeline."""
     plan = getattr(sent, "node", None)
     if isinstance(plan, Node):
@@ -42,7 +42,7 @@ def _parts(sent: Any) -> Iterator[tuple[str, Any]]:
         yield "", sent
 
 
-def _within(value: Any, seen: set[int], depth: int) -> str | None:
+def _within(value: object, seen: set[int], depth: int) -> str | None:
     """Return a sentence about the innermost named object that cannot be pickled."""
     seen.add(id(value))
     for name, held in _contents(value):
@@ -54,7 +54,7 @@ def _within(value: Any, seen: set[int], depth: int) -> str | None:
     return None
 
 
-def _contents(value: Any) -> Iterator[tuple[str, Any]]:
+def _contents(value: object) -> Iterator[tuple[str, Any]]:
     """Yield what an object holds, by attribute or variable name."""
     if isinstance(value, FunctionType):
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
@@ -83,7 +83,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f".{name}", held) for name, held in getattr(value, "__dict__", {}).items())
 
 
-def _picklable(value: Any) -> bool:
+def _picklable(value: object) -> bool:
     try:
         cloudpickle.dumps(value)
     except Exception:

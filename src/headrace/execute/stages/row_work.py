@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from headrace.columns.block import Block, Item
+from headrace.core.types import Nested
 
 
 class RowWork(Protocol):
@@ -40,7 +41,7 @@ class RowsInTheMaking:
         self._taken = 0
         self._ended = False
 
-    def add(self, made: Any, nanoseconds: int) -> None:
+    def add(self, made: object, nanoseconds: int) -> None:
         """Add one finished row and how long it took."""
         self._times.append(nanoseconds)
         self._made.append(made)
@@ -86,10 +87,10 @@ class RowTimes(threading.local):
 ROW_TIMES = RowTimes()
 
 
-def noting(fn: Callable[..., Any], kept: list[int]) -> Callable[..., Any]:
+def noting(fn: Callable[..., object], kept: list[int]) -> Callable[..., Any]:
     """Return the function, noting how long each call takes in nanoseconds."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Nested:
         started = perf_counter_ns()
         try:
             return fn(*args)
@@ -99,7 +100,7 @@ def noting(fn: Callable[..., Any], kept: list[int]) -> Callable[..., Any]:
     return call
 
 
-def timed(rows: Iterator[Any]) -> Iterator[tuple[Any, int]]:
+def timed(rows: Iterator[object]) -> Iterator[tuple[Any, int]]:
     """Yield each result and how long it took."""
     while True:
         started = perf_counter_ns()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.plan.dtypes import numpy_dtype
 
 KINDS: Final = {"int32": 0, "int64": 1, "float32": 2, "float64": 3, "str": 4, "bytes": 4}
@@ -21,7 +22,7 @@ class CsvColumn:
     default: Any = None
 
 
-def csv_default_column(default: Any, *, by_name: bool = True) -> CsvColumn:
+def csv_default_column(default: object, *, by_name: bool = True) -> CsvColumn:
     """Return a column as `record_defaults` describes it: a type, or a value to fall back on, which may stand in a list.
 
     A Python number is an int32 or a float32, an integer that does not fit an int64; NumPy's keep their types. With
@@ -47,7 +48,7 @@ def csv_default_column(default: Any, *, by_name: bool = True) -> CsvColumn:
     return _of_value(array.ravel()[0])
 
 
-def _of_value(value: Any) -> CsvColumn:
+def _of_value(value: object) -> CsvColumn:
     if isinstance(value, str):
         return CsvColumn("str", value.encode())
     if isinstance(value, bytes):
@@ -63,7 +64,7 @@ def _of_value(value: Any) -> CsvColumn:
     raise ValueError(f"a column of CSV cannot hold {value!r}")
 
 
-def _kind(dtype: np.dtype[Any]) -> str:
+def _kind(dtype: DType) -> str:
     name = {"U": "str", "S": "bytes", "O": "bytes"}.get(dtype.kind, dtype.name)
     if name not in KINDS:
         raise ValueError(f"a column of CSV is one of {', '.join(KINDS)}, not {dtype}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import FilePatterns
 from headrace.formats.csv.layout import ColumnOptions, bare_form, layout
 from headrace.formats.shared.kinds import FileFormat, name_ending, register_format
 from headrace.formats.shared.list_files import first_readable, matching
@@ -14,13 +15,14 @@ from headrace.remote.transport import ALONE
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def from_csv(
-    file_pattern: Any,
+    file_pattern: FilePatterns,
     batch_size: int | None = None,
     column_names: Sequence[str] | None = None,
-    column_defaults: Sequence[Any] | Mapping[str, Any] | None = None,
+    column_defaults: Sequence[object] | Mapping[str, object] | None = None,
     label_name: str | None = None,
     select_columns: Sequence[int | str] | None = None,
     field_delim: str = ",",
@@ -34,11 +36,11 @@ def from_csv(
     *,
     num_parallel_reads: int | None = None,
     num_rows_for_inference: int | None = 100,
-    nulls: Mapping[str, Any] | None = None,
+    nulls: Mapping[str, object] | None = None,
     compression_type: str | None = None,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the rows of CSV files as dicts; with `label_name`, as pairs (features, label).

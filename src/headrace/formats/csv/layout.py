@@ -147,7 +147,7 @@ def _with_missing(kind: str, values: Sequence[str], na: str, *, told: bool) -> C
     return CsvColumn("float64", float("nan"))
 
 
-def _fill_empty(what: str, found: CsvColumn, null: Any) -> CsvColumn:
+def _fill_empty(what: str, found: CsvColumn, null: object) -> CsvColumn:
     """Return the column with `null` for empty fields; widened if it must be to hold that."""
     given = csv_column(what, null)
     if found.kind in ("str", "bytes"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.core.types import FilePatterns
 from headrace.formats.csv.layout import ColumnOptions, bare_form, layout
 from headrace.formats.shared.list_files import matching
 from headrace.formats.shared.many_files import read_files
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def make_csv_dataset(
-    file_pattern: Any,
+    file_pattern: FilePatterns,
     batch_size: int,
     column_names: Sequence[str] | None = None,
-    column_defaults: Sequence[Any] | Mapping[str, Any] | None = None,
+    column_defaults: Sequence[object] | Mapping[str, object] | None = None,
     label_name: str | None = None,
     select_columns: Sequence[int | str] | None = None,
     field_delim: str = ",",
@@ -42,7 +43,7 @@ def make_csv_dataset(
     ignore_errors: bool = False,
     encoding: str = "utf-8",
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Read CSV files in batches of dicts, by default shuffled and repeated forever, like tf.data's function.
 

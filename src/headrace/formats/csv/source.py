@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import FilePatterns
 from headrace.formats.csv.columns import CsvColumn, csv_default_column
 from headrace.formats.csv.format import Csv
 from headrace.formats.shared.many_files import read_files
@@ -16,11 +17,12 @@ from headrace.plan.structure import LEAF, tuple_of
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def CsvDataset(  # noqa: N802 - as tf.data names it
-    filenames: Any,
-    record_defaults: Sequence[Any],
+    filenames: FilePatterns,
+    record_defaults: Sequence[object],
     compression_type: str | None = None,
     buffer_size: int | None = None,
     header: bool = False,
@@ -31,9 +33,9 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
     exclude_cols: Sequence[int] | None = None,
     *,
     num_parallel_reads: int | None = None,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the rows of CSV files as tuples, one component per column.
@@ -136,12 +138,12 @@ def column_numbers(argument: str, chosen: Sequence[int] | None) -> tuple[int, ..
     return made
 
 
-def columns_of(argument: str, defaults: Sequence[Any]) -> tuple[CsvColumn, ...]:
+def columns_of(argument: str, defaults: Sequence[object]) -> tuple[CsvColumn, ...]:
     """Return the columns that an argument describes."""
     return tuple(csv_column(f"{argument}[{number}]", default) for number, default in enumerate(defaults))
 
 
-def csv_column(what: str, default: Any) -> CsvColumn:
+def csv_column(what: str, default: object) -> CsvColumn:
     """Return one column; `what` names it in an error."""
     try:
         return csv_default_column(default)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import FilePatterns
 from headrace.formats.fixed.format import FixedLength
 from headrace.formats.shared.many_files import read_files
 from headrace.formats.shared.one_file import Missing
@@ -13,10 +14,11 @@ from headrace.ops.shared.arguments import integer, positive
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def FixedLengthRecordDataset(  # noqa: N802 - as tf.data names it
-    filenames: Any,
+    filenames: FilePatterns,
     record_bytes: int,
     header_bytes: int | None = None,
     footer_bytes: int | None = None,
@@ -25,10 +27,10 @@ def FixedLengthRecordDataset(  # noqa: N802 - as tf.data names it
     num_parallel_reads: int | None = None,
     name: str | None = None,
     *,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset[bytes]:
     """Return the records of files in which each has `record_bytes` bytes, between a header and a footer.
 

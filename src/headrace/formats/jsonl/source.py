@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import FilePatterns
 from headrace.formats.jsonl.format import JsonLines
 from headrace.formats.jsonl.text import first_objects
 from headrace.formats.jsonl.types import infer
@@ -22,25 +23,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 PROBE_BYTES = 1 << 20
 """Types are inferred from no more than these first bytes."""
 
 
 def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
-    file_pattern: Any,
+    file_pattern: FilePatterns,
     schema: pa.Schema | None = None,
     compression_type: str | None = None,
     *,
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read files with one JSON object per line, as dicts.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import JsonValue
 from headrace.formats.shared.format import Offsets
 from headrace.formats.text.format import CR, LF
 
@@ -88,7 +89,7 @@ class ObjectLines:
             raise NotAnObjectError(int(np.argmin(whole)))
 
 
-def load_line(line: bytes) -> Any:
+def load_line(line: bytes) -> JsonValue:
     """Parse a line. Raise ValueError if it is not JSON, or has a duplicate field."""
     try:
         return json.loads(line.decode(), object_pairs_hook=_object)

@@ -29,7 +29,7 @@ class Seen:
         self.items: Seen | None = None
         self.fields: dict[str, Seen] = {}
 
-    def add(self, value: Any, line: int) -> None:
+    def add(self, value: object, line: int) -> None:
         """Add a value of this line."""
         if value is None:
             return
@@ -80,7 +80,7 @@ class Seen:
         if self.items is not None:
             yield from self.items.paths(outer)
 
-    def _integer(self, name: str, target: Any) -> pa.DataType:
+    def _integer(self, name: str, target: object) -> pa.DataType:
         import pyarrow as pa
 
         if target is not None and target is not OBJECT and pa.types.is_integer(target):
@@ -134,7 +134,7 @@ def _beyond(name: str, value: int, kinds: str) -> str:
     return f"{value} is beyond {kinds}; cast={{{name!r}: {wide}}} reads it"
 
 
-def misfits(value: Any, kind: pa.DataType, name: str) -> Iterator[str]:
+def misfits(value: object, kind: pa.DataType, name: str) -> Iterator[str]:
     """Yield why a value is not of this type: its columns by name, with what can be done."""
     from pyarrow import types as t
 
@@ -158,7 +158,7 @@ def misfits(value: Any, kind: pa.DataType, name: str) -> Iterator[str]:
         yield f"column {name!r} holds {found}, expected {kind}; set its type with cast={{{name!r}: …}}"
 
 
-def _fits(value: Any, kind: pa.DataType) -> bool:
+def _fits(value: object, kind: pa.DataType) -> bool:
     from pyarrow import types as t
 
     if t.is_floating(kind):
@@ -170,7 +170,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     return isinstance(value, str) or t.is_decimal(kind)
 
 
-def unexpected_fields(value: Any, kind: pa.DataType, name: str, choice: Choice) -> Iterator[str]:
+def unexpected_fields(value: object, kind: pa.DataType, name: str, choice: Choice) -> Iterator[str]:
     """Yield the names of the fields of a value that are neither in this type nor left out by the user."""
     if isinstance(value, list):
         inner = getattr(kind, "value_type", None)
@@ -190,7 +190,7 @@ def unexpected_types(found: pa.DataType, kind: pa.DataType, name: str, choice: C
         yield from _others([(field.name, field.type) for field in found], kind, name, choice)
 
 
-def _others(pairs: Iterable[tuple[str, Any]], kind: pa.DataType, name: str, choice: Choice) -> Iterator[str]:
+def _others(pairs: Iterable[tuple[str, object]], kind: pa.DataType, name: str, choice: Choice) -> Iterator[str]:
     from pyarrow import types as t
 
     if not t.is_struct(kind):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.core.owned_file import Descriptor, DescriptorFile, OwnedFile
 from headrace.core.paths import local_path as local_path  # noqa: PLC0414 - readers import it from here
+from headrace.core.types import LibraryObject
 from headrace.options import Options
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
 from headrace.remote.identity import Identity, Signature, Token, local_identity, open_identity, signature
@@ -37,7 +38,7 @@ CHECKS_IN_FLIGHT = 16
 """How many files are checked at a time."""
 
 
-def as_path(value: Any) -> str:
+def as_path(value: object) -> str:
     """Return a path or URL as text."""
     if isinstance(value, bytes | os.PathLike | str):
         return os.fsdecode(value)
@@ -193,7 +194,7 @@ def open_path(path: str, via: Transport = ALONE, start: int = 0) -> File:
     return open_remote(path, via, start=start) if local is None else LocalFile(local)
 
 
-def arrow_file(path: str, via: Transport = ALONE) -> Any:
+def arrow_file(path: str, via: Transport = ALONE) -> LibraryObject:
     """Return the file as Arrow reads it."""
     import pyarrow as pa
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from headrace.core.types import JsonValue
 from headrace.errors import ElementError, HeadraceError
 from headrace.formats.shared.files import file_identity, file_size, local_path, open_path
 from headrace.formats.shared.format import Format, Offsets
@@ -149,7 +150,7 @@ def scan_index(path: str, form: Format, via: Transport = ALONE) -> SavedIndex:
     return SavedIndex(known, positions, open_end)
 
 
-def _stamp(path: str, via: Transport) -> Any:
+def _stamp(path: str, via: Transport) -> JsonValue:
     """Return what changes when the file does."""
     local = local_path(path)
     return file_identity(path, via) if local is None else signature(os.stat(local))  # noqa: PTH116

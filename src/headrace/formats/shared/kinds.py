@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.formats.shared.format import Format
 from headrace.formats.shared.packed import likely_packing
@@ -113,7 +113,7 @@ class FileKind(NamedTuple):
         """What is registered of the format."""
         return known_formats()[self.format]
 
-    def open(self, files: list[str], **options: Any) -> Dataset:
+    def open(self, files: list[str], **options: object) -> Dataset:
         """Return the rows of files of this kind."""
         if self.compression:
             options["compression_type"] = self.compression

@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.core.types import FilePatterns
 from headrace.errors import TransportError, is_unopenable
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path, file_identity, local_path
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def list_files(
-    file_pattern: Any,
+    file_pattern: FilePatterns,
     shuffle: bool | None = None,
     seed: int | None = None,
     name: str | None = None,
     *,
     format: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Return the names of the files that match a pattern, shuffled in each epoch by default.
 
@@ -86,8 +87,8 @@ def _format_name(name: str, via: Transport) -> str | None:
 
 
 def matching(
-    file_pattern: Any,
-    storage_options: Mapping[str, Any] | None = None,
+    file_pattern: FilePatterns,
+    storage_options: Mapping[str, object] | None = None,
     *,
     all_there: bool = True,
     keep_missing: bool = False,
@@ -98,7 +99,7 @@ def matching(
     With `keep_missing` such names stay in the list, for the reader of the files to handle.
     """
     many = not isinstance(file_pattern, str | bytes | os.PathLike)
-    patterns = [as_path(p) for p in (np.ravel(file_pattern).tolist() if many else [file_pattern])]
+    patterns = [as_path(p) for p in (np.ravel(np.asarray(file_pattern)).tolist() if many else [file_pattern])]
     via = ALONE.using(storage_options)
     try:
         found = {pattern: sorted(_matching(pattern, via)) for pattern in patterns}

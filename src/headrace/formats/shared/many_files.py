@@ -16,6 +16,7 @@ from headrace.columns.block import Block, Ids, Item, gathered
 from headrace.columns.lazy_block import RecordBlock
 from headrace.columns.refs import RecordRefs
 from headrace.core import keys
+from headrace.core.types import FilePatterns
 from headrace.execute.context import DEFAULT_CYCLE_LENGTH, Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.run import Pass
@@ -55,12 +56,12 @@ SEED = keys.Seed(0, explicit=True)
 
 def read_files(
     reader: str,
-    filenames: Any,
+    filenames: FilePatterns,
     form: Format | Any,
     *,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = False,
     counts: Counts | None = None,
@@ -102,7 +103,7 @@ def read_files(
 
 
 def file_names(
-    reader: str, filenames: Any, storage_options: StorageOptions | None = None
+    reader: str, filenames: FilePatterns, storage_options: StorageOptions | None = None
 ) -> tuple[Node, FileList | None]:
     """Return the dataset of the names, and the names themselves if they are known in advance."""
     node = getattr(filenames, "_node", None)
@@ -125,7 +126,7 @@ def file_names(
     return FileNames(NAME, len(names), names), FileList(names, storage_options)
 
 
-def _flat(filenames: Any) -> Iterable[Any]:
+def _flat(filenames: FilePatterns) -> Iterable[Any]:
     if isinstance(filenames, str | bytes | PurePath) or not hasattr(filenames, "__iter__"):
         return [filenames]
     return [name for part in filenames for name in _flat(part)]
@@ -292,7 +293,7 @@ class Files(Node):
         """Make the node of one file from its name."""
         return self._records
 
-    def _records(self, name: Any) -> Node:
+    def _records(self, name: object) -> Node:
         path = as_path(name)
         if is_sidecar(path):  # which a pattern for data has picked up
             return Memory(self.spec, 0, LEAF, [], self.reader)
@@ -322,7 +323,7 @@ class FilesInTurn(Files):
 
     divides = Divides.ROWS
 
-    def _records(self, name: Any) -> Node:
+    def _records(self, name: object) -> Node:
         child = super()._records(name)
         return replace(child, in_turn=True) if isinstance(child, OneFile) else child
 

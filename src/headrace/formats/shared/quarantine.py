@@ -151,7 +151,7 @@ class PolicyEvents:
         self._direct = True
 
 
-def policy(on_error: Any) -> Quarantine | SkipPolicy | None:
+def policy(on_error: str | Quarantine) -> Quarantine | SkipPolicy | None:
     """Return what to do about bad records; None: they are failures in their places."""
     if on_error is None or on_error == "raise":
         return None

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.core.owned_file import read_bytes
+from headrace.core.types import Array
 from headrace.errors import TransportError
 from headrace.formats.shared.files import File, local_path, open_path, read_all, read_range, write_whole
 from headrace.formats.shared.format import Format, Offsets
@@ -46,7 +46,7 @@ MAX_CHECKED_BYTES = 64 << 10
 class Sidecar:
     """Offsets, one for each record and one for the end."""
 
-    def __init__(self, header: dict[str, Any], bases: Offsets, deltas: NDArray[Any], place: str | None = None) -> None:
+    def __init__(self, header: dict[str, Any], bases: Offsets, deltas: Array, place: str | None = None) -> None:
         self.count: int = header["count"]
         self.identity: Identity = Identity(header["size"], header["stamp"])
         self.terminator = b"\n" if header["open"] else b""
@@ -123,7 +123,7 @@ def _load(data: bytes, form: Format, place: str) -> Sidecar | None:
     return Sidecar(header, bases, deltas, place) if named and _in_order(bases, deltas, header["size"]) else None
 
 
-def _in_order(bases: Offsets, deltas: NDArray[Any], size: int) -> bool:
+def _in_order(bases: Offsets, deltas: Array, size: int) -> bool:
     """Return whether offsets increase and the last is within the file."""
     if (
         not 0 <= size < 2**62

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.core.limits import MAX_RECORD_BYTES
+from headrace.core.types import LibraryObject
 from headrace.errors import may_pass
 from headrace.formats.shared.files import Bytes, File
 from headrace.remote.identity import Identity, Token
@@ -66,7 +67,7 @@ class Inflated:
         self._ended = False
         self._damage: DamagedError | None = None
 
-    def _fresh(self) -> Any:
+    def _fresh(self) -> LibraryObject:
         return zlib.decompressobj(31 if self._gzip else 15)
 
     def read_into(self, out: Bytes) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column, box_text
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.errors import SpecError
 from headrace.plan.spec import TensorSpec
 
@@ -68,7 +69,7 @@ def is_dense(kind: pa.DataType) -> bool:
     )
 
 
-def numbers_of(batch: pa.RecordBatch, *, decoded: bool = False) -> list[NDArray[Any] | None]:
+def numbers_of(batch: pa.RecordBatch, *, decoded: bool = False) -> list[Array | None]:
     """Return the columns of numbers without nulls, which share memory with the batch, and None for each other column.
 
     If a buffer is too short, all are None: `check_layout` names the column. A table may have hundreds of columns, and
@@ -116,7 +117,7 @@ def arrow_column(array: pa.Array) -> Column:
     return array.to_numpy(zero_copy_only=False)
 
 
-def _lists(array: pa.Array) -> NDArray[Any] | Ragged:
+def _lists(array: pa.Array) -> Array | Ragged:
     """Return rows of several values each: fixed-size or ragged. The values may be lists themselves."""
     inner = array.flatten()
     values = _lists(inner) if is_list(inner.type) else arrow_column(inner)
@@ -227,7 +228,7 @@ def list_of(inner: pa.DataType, kind: pa.DataType) -> pa.DataType:
     return pa.large_list(inner) if size is None else pa.list_(inner, size)
 
 
-def _is_tensor(kind: Any) -> bool:
+def _is_tensor(kind: object) -> bool:
     import pyarrow as pa
 
     return isinstance(kind, pa.FixedShapeTensorType)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.core.types import Component
 from headrace.errors import SpecError, what_there_is
 from headrace.formats.tables.arrow import is_list, list_of
 from headrace.formats.tables.fields import arrow_fields
@@ -34,8 +35,8 @@ class Choice:
         cls,
         columns: Sequence[str] | None,
         exclude: Sequence[str] | None,
-        cast: Mapping[str, Any] | None,
-        nulls: Mapping[str, Any] | None,
+        cast: Mapping[str, object] | None,
+        nulls: Mapping[str, object] | None,
     ) -> Choice:
         """Make a choice from the arguments of a reader."""
         chosen = None if columns is None else tuple(_check_names("columns", columns))
@@ -93,7 +94,7 @@ def as_objects(name: str, values: list[Any], choice: Choice) -> list[Any]:
     return [_as_leaf(name, filler if value is None else value) for value in values]
 
 
-def _as_leaf(name: str, value: Any) -> Any:
+def _as_leaf(name: str, value: object) -> Component:
     if value is None:
         raise SpecError(no_value(name))
     if isinstance(value, dict | tuple):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from headrace.core.types import Array
 from headrace.formats.tables.arrow import decoded, ids, is_bytes, is_encoded, is_list, is_stored_as, is_text, list_size
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _bounds(array: pa.Array) -> tuple[int, int]:
     return start, stop
 
 
-def _numbers(buffer: pa.Buffer, kind: Any, first: int, count: int) -> NDArray[Any]:
+def _numbers(buffer: pa.Buffer, kind: Any, first: int, count: int) -> Array:
     return np.frombuffer(buffer, kind, count, first * np.dtype(kind).itemsize)
 
 

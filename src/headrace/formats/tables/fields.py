@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.columns.kind import Column
 from headrace.formats.tables.arrow import decoded, ids, is_encoded, is_list, list_of, list_size, offsets_of
 
 if TYPE_CHECKING:
@@ -64,5 +65,5 @@ def _as_pairs(kind: pa.DataType) -> Any:
     return pa.list_(pa.struct([pa.field(KEY, kind.key_type), pa.field(VALUE, kind.item_type)]))
 
 
-def _nulls(array: pa.Array) -> Any:
+def _nulls(array: pa.Array) -> Column:
     return array.is_null() if array.null_count else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from headrace.columns.kind import Column
 from headrace.errors import raise_if_passing
 from headrace.formats.shared.files import arrow_file, local_path
 from headrace.formats.tables.choice import Choice
@@ -36,7 +37,7 @@ class Groups(ABC):
     _owner = True
 
     @abstractmethod
-    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
+    def __init__(self, path: str, choice: Choice, kept: object, via: Transport = ALONE) -> None:
         """Opens the file: of its rows those that pass `kept`, of its columns those chosen."""
 
     def rows(self, group: int) -> int:
@@ -99,7 +100,7 @@ class ParquetGroups(Groups):
 
     decodes = True
 
-    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
+    def __init__(self, path: str, choice: Choice, kept: object, via: Transport = ALONE) -> None:
         import pyarrow.parquet as pq
 
         self.path = path
@@ -181,7 +182,7 @@ class ArrowGroups(Groups):
     A file whose footer is damaged is read as a stream, which has the same layout without the footer.
     """
 
-    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
+    def __init__(self, path: str, choice: Choice, kept: object, via: Transport = ALONE) -> None:
         del kept
         self.path = path
         self._file = arrow_file(path, via)
@@ -283,7 +284,7 @@ class ArrowGroups(Groups):
             raise_if_passing(error, show_path(self.path))
             return None
 
-    def _assembled(self, batch: MessageBatch | None = None) -> Any:
+    def _assembled(self, batch: MessageBatch | None = None) -> Column:
         """Return a stream of this batch alone, with all that comes before it."""
         import pyarrow as pa
 

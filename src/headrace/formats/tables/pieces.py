@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from headrace.columns import Column
+from headrace.core.types import Component
 from headrace.errors import SpecError, raise_if_passing
 from headrace.formats.tables.arrow import is_text
 from headrace.formats.tables.choice import Choice
@@ -112,7 +113,7 @@ def _show_row(batch: pa.RecordBatch) -> bytes:
     return repr(values).encode(errors="backslashreplace")
 
 
-def _value(column: pa.Array) -> Any:
+def _value(column: pa.Array) -> Component:
     import pyarrow as pa
 
     try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import FilePatterns
 from headrace.errors import SpecError
 from headrace.formats.shared.kinds import FileFormat, register_format
 from headrace.formats.shared.list_files import first_readable, matching
@@ -21,21 +22,22 @@ from headrace.remote.transport import ALONE, StorageOptions, Transport
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
-    file_pattern: Any,
+    file_pattern: FilePatterns,
     columns: Sequence[str] | None = None,
-    filter: Any = None,
+    filter: object = None,
     *,
     exclude: Sequence[str] | None = None,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     num_parallel_reads: int | None = None,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the Parquet files that match one or more patterns, as dicts.
@@ -96,17 +98,17 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
 
 
 def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
-    file_pattern: Any,
+    file_pattern: FilePatterns,
     columns: Sequence[str] | None = None,
     *,
     exclude: Sequence[str] | None = None,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     num_parallel_reads: int | None = None,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Return the rows of files and streams in Arrow's IPC format (Feather) as dicts; arguments are `ParquetDataset`'s.
@@ -151,7 +153,7 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
-def _open_first(groups: type[Groups], path: str, choice: Choice, kept: Any, via: Transport) -> Groups:
+def _open_first(groups: type[Groups], path: str, choice: Choice, kept: object, via: Transport) -> Groups:
     """Open a file whose columns must be known before anything is read, and name it in errors, because Arrow
     does not.
     """
@@ -180,10 +182,10 @@ def _naming(where: str) -> Iterator[None]:
 def read_tables(
     reader: str,
     groups: type[Groups],
-    filenames: Any,
+    filenames: FilePatterns,
     choice: Choice,
     *,
-    kept: Any = None,
+    kept: object = None,
     missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: StorageOptions | None = None,

@@ -212,7 +212,7 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
         raise SpecError(f"cannot be cast to {target}: {error}") from None
 
 
-def fill_missing(array: pa.Array, value: Any) -> pa.Array:
+def fill_missing(array: pa.Array, value: object) -> pa.Array:
     """With `value` where there is none; within lists, unless it is a list itself."""
     import pyarrow as pa
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import FilePatterns
 from headrace.formats.shared.kinds import FileFormat, register_format
 from headrace.formats.shared.many_files import read_files
 from headrace.formats.shared.one_file import Missing
@@ -13,20 +14,21 @@ from headrace.formats.text.format import Lines, encoding_name
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def TextLineDataset(  # noqa: N802 - as tf.data names it
-    filenames: Any,
+    filenames: FilePatterns,
     compression_type: str | None = None,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     name: str | None = None,
     *,
     encoding: str | None = "utf-8",
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Read the lines of files as `str`, or as `bytes` with `encoding=None`.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.core.types import FilePatterns
 from headrace.formats.shared.format import Bad, ScanHints
 from headrace.formats.shared.kinds import FileFormat, register_format
 from headrace.formats.shared.many_files import read_files
@@ -16,19 +17,20 @@ from headrace.formats.tfrecord.format import TFRecords
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.formats.shared.quarantine import Quarantine
 
 
 def TFRecordDataset(  # noqa: N802 - as tf.data names it
-    filenames: Any,
+    filenames: FilePatterns,
     compression_type: str | None = None,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     name: str | None = None,
     *,
-    on_error: Any = "raise",
+    on_error: str | Quarantine = "raise",
     missing: Missing = "raise",
     index: bool | str = "auto",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset[bytes]:
     """Read the records of TFRecord files as `bytes`; every checksum is verified.
 

@@ -17,13 +17,14 @@ from headrace.columns.arrow_text import parts
 from headrace.core.frameworks import framework
 from headrace.device.forms import device_form
 from headrace.device.machine import writable_view
-from headrace.device.pixels import Pixels
+from headrace.device.pixels import DeviceValue, Pixels
 from headrace.image.codecs import JPEG, read_headers
 from headrace.image.decode import FAST_DCT, decode_jpeg, decode_jpeg_column
 from headrace.io.binary import bytes_column
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
+    from headrace.device.pixels import DeviceValue
 
 REMEDY = (
     'give decode_jpeg dct_method="INTEGER_ACCURATE", fancy_upscaling=False, whose pixels the GPU gives to the bit, or '
@@ -41,7 +42,7 @@ def _why_not_there(*, approximate: bool, **given: Any) -> str | None:
 
 def is_baseline(content: NDArray[np.uint8]) -> bool:
     """Return whether a JPEG is a baseline file of 8 bits that has its end: what nvJPEG decodes like libjpeg."""
-    data = memoryview(content)
+    data = content.data
     at = 2
     while at + 4 <= len(data) and data[at] == 0xFF:
         marker, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
@@ -49,8 +50,8 @@ def is_baseline(content: NDArray[np.uint8]) -> bool:
             at += 1
             continue
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return marker == 0xC0 and data[at + 4 : at + 5] == b"\x08" and data[-2:] == b"\xff\xd9"
-        if marker == 0xEE and data[at + 4 : at + 9] == b"Adobe":
+            return marker == 0xC0 and bytes(data[at + 4 : at + 5]) == b"\x08" and bytes(data[-2:]) == b"\xff\xd9"
+        if marker == 0xEE and bytes(data[at + 4 : at + 9]) == b"Adobe":
             return False  # its colours may be stored in another way
         at += 2 + size
     return False
@@ -59,21 +60,21 @@ def is_baseline(content: NDArray[np.uint8]) -> bool:
 @device_form("decode_jpeg", inspect.signature(decode_jpeg), on_cpu=("contents",), check=_why_not_there)
 def _decode(
     machine: Machine,
-    contents: Any,
+    contents: object,
     channels: int,
     ratio: int,
     fancy_upscaling: bool,
     try_recover_truncated: bool,
     dct_method: str,
     max_pixels: int | None,
-) -> Any:
+) -> DeviceValue:
     rows = bytes_column(contents)
     data, offsets = parts(rows)
     headers = read_headers(data, offsets, max_pixels, JPEG)
     files = [data[a:b] for a, b in pairwise(offsets)]
     stored = headers[:, 3]
     alike = np.isin(stored, (1, 3)) & ((channels or stored) == 3) | (stored == 1) & (channels in (0, 1))
-    images: list[Any] = [None] * len(files)
+    images: list[DeviceValue] = [None] * len(files)
     there = [i for i in np.flatnonzero(alike).tolist() if is_baseline(files[i])]
     if there:
         for i, tensor in zip(there, _by_gpu(machine, [files[i] for i in there], channels), strict=True):
@@ -85,13 +86,13 @@ def _decode(
     return _flat(machine, images)
 
 
-def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> list[Any]:
+def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> list[DeviceValue]:
     """Return images of the files (channels, height, width); None for all if one of them stops the decoder."""
     io = framework("torchvision.io", 'map(decode_jpeg, device="cuda")')
     mode = {0: io.ImageReadMode.UNCHANGED, 1: io.ImageReadMode.GRAY, 3: io.ImageReadMode.RGB}[channels]
     tensors = [machine.torch.from_numpy(writable_view(file)) for file in files]
     try:
-        made: list[Any] = io.decode_jpeg(tensors, mode=mode, device=machine.device)
+        made: list[DeviceValue] = io.decode_jpeg(tensors, mode=mode, device=machine.device)
     except machine.torch.OutOfMemoryError:
         raise
     except RuntimeError:  # the CPU decodes them then, and finds the one at fault
@@ -99,7 +100,7 @@ def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> 
     return made
 
 
-def _flat(machine: Machine, images: list[Any]) -> Pixels:
+def _flat(machine: Machine, images: list[DeviceValue]) -> Pixels:
     shapes = np.array([(x.shape[1], x.shape[2], x.shape[0]) for x in images], np.int64)
     sizes = shapes.prod(1)
     flat = machine.torch.cat([x.contiguous().reshape(-1) for x in images])

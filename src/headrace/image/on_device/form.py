@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.device.forms import device_form
-from headrace.device.pixels import Pixels
+from headrace.device.pixels import DeviceValue, Pixels
 from headrace.image.operation import Each
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
+    from headrace.device.pixels import DeviceValue
 
-Run = Callable[..., Any]
+Run = Callable[..., DeviceValue]
 
 
 def image_form(
-    operation: Callable[..., Any], *, each: tuple[str, ...] = (), check: Callable[..., str | None] | None = None
+    operation: Callable[..., object], *, each: tuple[str, ...] = (), check: Callable[..., str | None] | None = None
 ) -> Callable[[Run], Run]:
     """Register `run(machine, pixels, **arguments)` as the form of an operation on images.
 
@@ -30,7 +31,7 @@ def image_form(
     first = next(iter(signature.parameters))
 
     def register(run: Run) -> Run:
-        def form(machine: Machine, **given: Any) -> Any:
+        def form(machine: Machine, **given: Any) -> DeviceValue:
             value = given.pop(first)
             batches = None if isinstance(value, Pixels) or value.dim() != 5 else value.shape[:2]
             for name in each:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.device.pixels import Pixels
+from headrace.core.types import Array
+from headrace.device.pixels import DeviceValue, Pixels
 from headrace.image import geometry, random
 from headrace.image.on_device.form import image_form
 from headrace.image.operation import each_row
@@ -14,30 +15,31 @@ from headrace.image.resize import two_sizes
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
+    from headrace.device.pixels import DeviceValue
 
 
-def _flags(pixels: Pixels, value: Any = True) -> Any:
+def _flags(pixels: Pixels, value: object = True) -> Array:
     return np.full(len(pixels), value)
 
 
 @image_form(geometry.flip_left_right)
-def _flip_left_right(_machine: Machine, pixels: Pixels) -> Any:
+def _flip_left_right(_machine: Machine, pixels: Pixels) -> DeviceValue:
     return pixels.mirrored(_flags(pixels), 1)
 
 
 @image_form(geometry.flip_up_down)
-def _flip_up_down(_machine: Machine, pixels: Pixels) -> Any:
+def _flip_up_down(_machine: Machine, pixels: Pixels) -> DeviceValue:
     return pixels.mirrored(_flags(pixels), 0)
 
 
 @image_form(geometry.flip_if, each=("flag",))
-def _flip_if(_machine: Machine, pixels: Pixels, flag: Any, upside_down: bool) -> Any:
+def _flip_if(_machine: Machine, pixels: Pixels, flag: object, upside_down: bool) -> DeviceValue:
     flags = each_row(flag, len(pixels), np.int64) != 0
     return pixels.mirrored(flags, 0 if upside_down else 1)
 
 
 @image_form(geometry.rot90)
-def _rot90(_machine: Machine, pixels: Pixels, k: int) -> Any:
+def _rot90(_machine: Machine, pixels: Pixels, k: int) -> DeviceValue:
     turns = k % 4
     if turns == 0:
         return pixels
@@ -48,21 +50,21 @@ def _rot90(_machine: Machine, pixels: Pixels, k: int) -> Any:
 
 
 @image_form(geometry.transpose)
-def _transpose(_machine: Machine, pixels: Pixels) -> Any:
+def _transpose(_machine: Machine, pixels: Pixels) -> DeviceValue:
     return pixels.transposed()
 
 
-def _cut(pixels: Pixels, cuts: Any) -> Pixels:
+def _cut(pixels: Pixels, cuts: DeviceValue) -> Pixels:
     return pixels.cropped(*cuts[:, :4].T)
 
 
 @image_form(geometry.central_crop)
-def _central_crop(_machine: Machine, pixels: Pixels, central_fraction: float) -> Any:
+def _central_crop(_machine: Machine, pixels: Pixels, central_fraction: float) -> DeviceValue:
     return _cut(pixels, geometry.central_cuts(pixels.shapes, central_fraction))
 
 
 @image_form(random.crop_by_draws, each=("draws",))
-def _crop(_machine: Machine, pixels: Pixels, size: Any, draws: Any) -> Any:
+def _crop(_machine: Machine, pixels: Pixels, size: object, draws: object) -> DeviceValue:
     return _cut(pixels, random.drawn_cuts(pixels, size, draws))
 
 
@@ -70,22 +72,22 @@ def _crop(_machine: Machine, pixels: Pixels, size: Any, draws: Any) -> Any:
 def _crop_to_box(
     _machine: Machine,
     pixels: Pixels,
-    offset_height: Any,
-    offset_width: Any,
+    offset_height: object,
+    offset_width: object,
     target_height: int,
     target_width: int,
-) -> Any:
+) -> DeviceValue:
     tops, lefts = (each_row(offset, len(pixels), np.int64) for offset in (offset_height, offset_width))
     return _cut(pixels, geometry.cuts_at(pixels, tops, lefts, target_height, target_width))
 
 
 @image_form(geometry.crop_to_window, each=("window",))
-def _crop_to_window(_machine: Machine, pixels: Pixels, window: Any) -> Any:
+def _crop_to_window(_machine: Machine, pixels: Pixels, window: object) -> DeviceValue:
     windows = each_row(window, len(pixels), np.int64).reshape(len(pixels), 4)
     return _cut(pixels, geometry.cuts_at(pixels, *windows.T))
 
 
-def framed(machine: Machine, pixels: Pixels, corners: Any, height: int, width: int) -> Any:
+def framed(machine: Machine, pixels: Pixels, corners: DeviceValue, height: int, width: int) -> DeviceValue:
     """Return each image from its corner on within zeros of one size."""
     channels = int(pixels.shapes[0, 2])
     made = machine.torch.zeros((len(pixels), height, width, channels), dtype=pixels.flat.dtype, device=machine.device)
@@ -99,14 +101,14 @@ def framed(machine: Machine, pixels: Pixels, corners: Any, height: int, width: i
 
 @image_form(geometry.pad_to_bounding_box, each=("offset_height", "offset_width"))
 def _pad(
-    machine: Machine, pixels: Pixels, offset_height: Any, offset_width: Any, target_height: int, target_width: int
-) -> Any:
+    machine: Machine, pixels: Pixels, offset_height: object, offset_width: object, target_height: int, target_width: int
+) -> DeviceValue:
     corners = geometry.corners_within(pixels, offset_height, offset_width, target_height, target_width)
     return framed(machine, pixels, corners, target_height, target_width)
 
 
 @image_form(geometry.resize_with_crop_or_pad)
-def _crop_or_pad(machine: Machine, pixels: Pixels, target_height: int, target_width: int) -> Any:
+def _crop_or_pad(machine: Machine, pixels: Pixels, target_height: int, target_width: int) -> DeviceValue:
     wanted = np.array(two_sizes((target_height, target_width)))
     spare = pixels.shapes[:, :2] - wanted
     corners = np.maximum(spare // 2, 0)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.core.types import TorchTensor
 from headrace.device.forms import device_form
+from headrace.device.pixels import DeviceValue
 from headrace.image import mixing
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
+    from headrace.device.pixels import DeviceValue
 
 
-def _one_hot(machine: Machine, labels: Any, classes: int | None) -> Any:
+def _one_hot(machine: Machine, labels: TorchTensor, classes: int | None) -> DeviceValue:
     """Return labels (batches, rows) or (batches, rows, classes) as probabilities."""
     torch = machine.torch
     if labels.dim() == 2 and not labels.dtype.is_floating_point:
@@ -28,17 +31,19 @@ def _one_hot(machine: Machine, labels: Any, classes: int | None) -> Any:
     return labels.to(torch.float32)
 
 
-def _rolled(x: Any) -> Any:
+def _rolled(x: TorchTensor) -> DeviceValue:
     return x.roll(1, 1)
 
 
 @device_form("mixup_by_draw", inspect.signature(mixing.mixup_by_draw), on_cpu=("draw",))
-def _mixup(machine: Machine, images: Any, labels: Any, draw: Any, alpha: float, num_classes: int | None) -> Any:
+def _mixup(
+    machine: Machine, images: TorchTensor, labels: TorchTensor, draw: DeviceValue, alpha: float, num_classes: int | None
+) -> DeviceValue:
     mixing.check_batch(tuple(images.shape[1:]), tuple(labels.shape[1:]))
     shares = np.array([mixing.beta_of_uniform(float(d), alpha) for d in draw], np.float32)
     share, rest = machine.put(shares), machine.put(np.float32(1) - shares)
 
-    def mixed(x: Any) -> Any:
+    def mixed(x: TorchTensor) -> DeviceValue:
         across = (len(x), *(1,) * (x.dim() - 1))
         return x * share.reshape(across) + _rolled(x) * rest.reshape(across)
 
@@ -46,7 +51,9 @@ def _mixup(machine: Machine, images: Any, labels: Any, draw: Any, alpha: float, 
 
 
 @device_form("cutmix_by_draws", inspect.signature(mixing.cutmix_by_draws), on_cpu=("draws",))
-def _cutmix(machine: Machine, images: Any, labels: Any, draws: Any, alpha: float, num_classes: int | None) -> Any:
+def _cutmix(
+    machine: Machine, images: TorchTensor, labels: TorchTensor, draws: object, alpha: float, num_classes: int | None
+) -> DeviceValue:
     mixing.check_batch(tuple(images.shape[1:]), tuple(labels.shape[1:]))
     height, width = images.shape[2:4]
     boxes = [mixing.cutmix_box(row, height, width, alpha) for row in np.asarray(draws)]

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.device.pixels import Pixels
+from headrace.core.types import TorchTensor
+from headrace.device.pixels import DeviceValue, Pixels
 from headrace.image.on_device.form import image_form
 from headrace.image.operation import each_row
 from headrace.image.rand_augment import BINS, around_middle, augment_by_draws, check_magnitude
 from headrace.image.rand_augment import CHANGES as ON_CPU
 
+if TYPE_CHECKING:
+    from headrace.device.machine import Machine
+    from headrace.device.pixels import DeviceValue
+
+    pass
+
 Amounts = NDArray[np.float64]
 Matrices = NDArray[np.float64]
 
 
-def _warped(machine: Any, x: Any, matrices: Matrices, fill: int) -> Any:
+def _warped(machine: Machine, x: TorchTensor, matrices: Matrices, fill: int) -> DeviceValue:
     """Warp by nearest neighbor: each matrix maps positions of the result to those of the image.
 
     Positions are computed as OpenCV does it, in float32 with one rounding for a product and a sum.
@@ -40,7 +47,7 @@ def _warped(machine: Any, x: Any, matrices: Matrices, fill: int) -> Any:
     return torch.where(inside[..., None], found, torch.full_like(found, fill))
 
 
-def _matrices(amounts: Amounts, **places: Any) -> Matrices:
+def _matrices(amounts: Amounts, **places: Callable[[float], float]) -> Matrices:
     """Return one matrix for each amount: the identity, with the given functions of the amount at their places."""
     made = np.tile(np.array([[1.0, 0, 0], [0, 1, 0]]), (len(amounts), 1, 1))
     for place, value in places.items():
@@ -48,7 +55,7 @@ def _matrices(amounts: Amounts, **places: Any) -> Matrices:
     return made
 
 
-def _turned(machine: Any, x: Any, amounts: Amounts, fill: int) -> Any:
+def _turned(machine: Machine, x: TorchTensor, amounts: Amounts, fill: int) -> DeviceValue:
     height, width = x.shape[1:3]
     made = []
     for degrees in amounts.tolist():
@@ -57,12 +64,12 @@ def _turned(machine: Any, x: Any, amounts: Amounts, fill: int) -> Any:
     return _warped(machine, x, np.array(made), fill)
 
 
-def _blended(machine: Any, x: Any, other: Any, amounts: Amounts) -> Any:
+def _blended(machine: Machine, x: TorchTensor, other: TorchTensor | float, amounts: Amounts) -> DeviceValue:
     factors = machine.put((1 + amounts).astype(np.float32))[:, None, None, None]
     return (other + (x.to(machine.torch.float32) - other) * factors).clamp(0, 255).to(machine.torch.uint8)
 
 
-def _grey(machine: Any, x: Any) -> Any:
+def _grey(machine: Machine, x: TorchTensor) -> DeviceValue:
     own = x.to(machine.torch.float32)
     if x.shape[3] != 3:
         return own
@@ -70,7 +77,7 @@ def _grey(machine: Any, x: Any) -> Any:
     return ((red + green) + blue).floor()
 
 
-def _sharpened(machine: Any, x: Any, amounts: Amounts) -> Any:
+def _sharpened(machine: Machine, x: TorchTensor, amounts: Amounts) -> DeviceValue:
     height, width = x.shape[1:3]
     if min(height, width) < 3:
         return x
@@ -84,7 +91,7 @@ def _sharpened(machine: Any, x: Any, amounts: Amounts) -> Any:
     return _blended(machine, x, blurred, amounts)
 
 
-def _stretched(machine: Any, x: Any) -> Any:
+def _stretched(machine: Machine, x: TorchTensor) -> DeviceValue:
     torch = machine.torch
     low, high = (v.to(torch.float32) for v in (x.amin((1, 2), keepdim=True), x.amax((1, 2), keepdim=True)))
     spread = high > low
@@ -94,7 +101,7 @@ def _stretched(machine: Any, x: Any) -> Any:
     return made.clamp(0, 255).to(torch.uint8)
 
 
-def _equalized(machine: Any, x: Any) -> Any:
+def _equalized(machine: Machine, x: TorchTensor) -> DeviceValue:
     torch = machine.torch
     count, height, width, channels = x.shape
     flat = x.permute(0, 3, 1, 2).reshape(count * channels, height * width).to(torch.int64)
@@ -108,7 +115,7 @@ def _equalized(machine: Any, x: Any) -> Any:
     return made.reshape(count, channels, height, width).permute(0, 2, 3, 1).to(torch.uint8)
 
 
-Change = Callable[[Any, Any, Amounts, int], Any]
+Change = Callable[["Machine", TorchTensor, Amounts, int], TorchTensor]
 CHANGES: list[Change] = [
     lambda machine, x, amounts, fill: x,  # noqa: ARG005
     lambda machine, x, a, fill: _warped(machine, x, _matrices(a, p01=float), fill),
@@ -129,7 +136,7 @@ CHANGES: list[Change] = [
 
 
 @image_form(augment_by_draws, each=("draws",))
-def _augment(machine: Any, pixels: Pixels, draws: Any, magnitude: int, fill: int) -> Any:
+def _augment(machine: Machine, pixels: Pixels, draws: object, magnitude: int, fill: int) -> DeviceValue:
     if pixels.flat.dtype != machine.torch.uint8:
         dtype = str(pixels.flat.dtype).removeprefix("torch.")
         raise TypeError(f"rand_augment works on uint8, not {dtype}: use it before images become floats")
@@ -137,7 +144,7 @@ def _augment(machine: Any, pixels: Pixels, draws: Any, magnitude: int, fill: int
     strength = magnitude / (BINS - 1)
     numbers = each_row(draws, len(pixels))
 
-    def change(x: Any, part: slice) -> Any:
+    def change(x: TorchTensor, part: slice) -> DeviceValue:
         x = x.clone()
         for drawn in np.moveaxis(numbers[part], 1, 0):
             which = (drawn[:, 0] * len(CHANGES)).astype(np.int64)

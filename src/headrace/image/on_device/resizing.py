@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.device.arithmetic import cast
 from headrace.device.columns import numpy_dtype_of
-from headrace.device.pixels import Numbers, Pixels, packed
+from headrace.device.pixels import DeviceValue, Numbers, Pixels, packed
 from headrace.image import random, resize
 from headrace.image.on_device.form import image_form
 from headrace.image.on_device.geometry import framed
@@ -18,12 +18,13 @@ from headrace.image.resample import area_scale, taps
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
+    from headrace.device.pixels import DeviceValue
 
 MAX_TAPS = 4096
 """How many pixels may go into one, at most: each is read by itself."""
 
 
-def _to_dtype(machine: Machine, made: Any, method: str, dtype: Any) -> Any:
+def _to_dtype(machine: Machine, made: object, method: str, dtype: DTypeLike) -> DeviceValue:
     """Return resized images in the dtype that was asked for: floats are rounded half to even, and 0 to 255."""
     own = numpy_dtype_of(made)
     wanted = resize.resized_dtype(dtype, method, own)
@@ -34,7 +35,7 @@ def _to_dtype(machine: Machine, made: Any, method: str, dtype: Any) -> Any:
     return cast(machine, made, wanted)
 
 
-def resized(machine: Machine, pixels: Pixels, height: int, width: int, method: str, antialias: bool) -> Any:
+def resized(machine: Machine, pixels: Pixels, height: int, width: int, method: str, antialias: bool) -> DeviceValue:
     """Return all images at one size, in float32; in their own dtype by "nearest"."""
     if method not in resize.METHODS:
         raise ValueError(f"method is one of {', '.join(map(repr, resize.METHODS))}, not {method!r}")
@@ -64,7 +65,7 @@ def _between(sizes: Numbers, wanted: int) -> tuple[Numbers, Numbers, NDArray[np.
     return lower, upper, at - below
 
 
-def _bilinear(machine: Machine, pixels: Pixels, height: int, width: int) -> Any:
+def _bilinear(machine: Machine, pixels: Pixels, height: int, width: int) -> DeviceValue:
     top, bottom, down = _between(pixels.shapes[:, 0], height)
     left, right, across = _between(pixels.shapes[:, 1], width)
     part = machine.put(across)[:, None, :, None]
@@ -85,7 +86,9 @@ def _all_taps(method: str, sizes: Numbers, wanted: int, antialias: bool) -> tupl
     return np.stack([t.starts for t in found]), weights
 
 
-def _resampled(machine: Machine, pixels: Pixels, height: int, width: int, method: str, *, antialias: bool) -> Any:
+def _resampled(
+    machine: Machine, pixels: Pixels, height: int, width: int, method: str, *, antialias: bool
+) -> DeviceValue:
     tops, down = _all_taps(method, pixels.shapes[:, 0], height, antialias)
     lefts, across = _all_taps(method, pixels.shapes[:, 1], width, antialias)
     if down.shape[2] * across.shape[2] > MAX_TAPS:
@@ -110,7 +113,7 @@ def _resampled(machine: Machine, pixels: Pixels, height: int, width: int, method
     return made
 
 
-def _refuse_ratio(preserve_aspect_ratio: Any, **_: Any) -> str | None:
+def _refuse_ratio(preserve_aspect_ratio: object, **_: object) -> str | None:
     if preserve_aspect_ratio:
         return "preserve_aspect_ratio=True gives images of different sizes, which make no batch: use resize_with_pad"
     return None
@@ -118,8 +121,14 @@ def _refuse_ratio(preserve_aspect_ratio: Any, **_: Any) -> str | None:
 
 @image_form(resize.resize, check=_refuse_ratio)
 def _resize(
-    machine: Machine, pixels: Pixels, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool, dtype: Any
-) -> Any:
+    machine: Machine,
+    pixels: Pixels,
+    size: object,
+    method: str,
+    preserve_aspect_ratio: bool,
+    antialias: bool,
+    dtype: DTypeLike,
+) -> DeviceValue:
     del preserve_aspect_ratio
     made = resized(machine, pixels, *resize.two_sizes(size), method, antialias)
     return _to_dtype(machine, made, method, dtype)
@@ -129,14 +138,14 @@ def _resize(
 def _resized_crop(
     machine: Machine,
     pixels: Pixels,
-    size: Any,
-    draws: Any,
-    scale: Any,
-    ratio: Any,
+    size: object,
+    draws: DeviceValue,
+    scale: DeviceValue,
+    ratio: DeviceValue,
     method: str,
     antialias: bool,
-    dtype: Any,
-) -> Any:
+    dtype: DTypeLike,
+) -> DeviceValue:
     cuts = random.drawn_windows(pixels, each_row(draws, len(pixels)), scale, ratio)
     made = resized(machine, pixels.cropped(*cuts[:, :4].T), *resize.two_sizes(size), method, antialias)
     return _to_dtype(machine, made, method, dtype)
@@ -145,7 +154,7 @@ def _resized_crop(
 @image_form(resize.resize_with_pad)
 def _resize_with_pad(
     machine: Machine, pixels: Pixels, target_height: int, target_width: int, method: str, antialias: bool
-) -> Any:
+) -> DeviceValue:
     sizes, margins = resize.sizes_with_pad(pixels.shapes, target_height, target_width)
     rows = [
         resized(machine, pixels.rows(i, i + 1), int(height), int(width), method, antialias)

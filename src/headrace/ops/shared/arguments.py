@@ -15,7 +15,7 @@ from headrace.trace.function import Function
 from headrace.trace.mixed_text import check_comparisons
 
 
-def integer(name: str, value: Any) -> int:
+def integer(name: str, value: object) -> int:
     """Return an integer of Python's or NumPy's as an int."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, not {value!r}")
@@ -25,7 +25,7 @@ def integer(name: str, value: Any) -> int:
 MAX_OPEN_DATASETS = 1 << 24  # each takes a slot of memory from the start
 
 
-def positive(name: str, value: Any, *, most: int | None = None) -> int:
+def positive(name: str, value: object, *, most: int | None = None) -> int:
     """Return an integer of at least 1, and at most `most`."""
     number = integer(name, value)
     if number < 1:
@@ -48,7 +48,7 @@ Mode = Literal["auto", "vectorized", "eager", "process"]
 """How a user's function is called: see `map`."""
 
 
-def one_of(name: str, value: Any, known: Any) -> None:
+def one_of(name: str, value: object, known: object) -> None:
     """Raise ValueError unless the value is one of a Literal's."""
     if value not in get_args(known):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(known)))}, not {value!r}")
@@ -64,7 +64,7 @@ def execution(mode: Mode, *, synchronous: bool = False) -> Mode:
     return mode
 
 
-def _takes(fn: Any, count: int) -> bool:
+def _takes(fn: object, count: int) -> bool:
     """Return whether a function can certainly be called with `count` arguments."""
     if not isinstance(fn, FunctionType) or hasattr(fn, "__wrapped__"):
         return False
@@ -73,7 +73,7 @@ def _takes(fn: Any, count: int) -> bool:
     return least <= count <= code.co_argcount and len(fn.__kwdefaults__ or ()) == code.co_kwonlyargcount
 
 
-def bound_function(operation: str, fn: Any, argument: str = "a function") -> Callable[..., Any]:
+def bound_function(operation: str, fn: object, argument: str = "a function") -> Callable[..., Any]:
     """Check that something is callable, and bind it to the present values of its variables."""
     if not callable(fn):
         raise TypeError(f"{operation} takes {argument}, not {fn!r}")

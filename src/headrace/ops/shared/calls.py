@@ -16,6 +16,7 @@ from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES
 from headrace.columns.lazy_block import MIN_REFERENCED_ROW_BYTES_ALONE, look_at
 from headrace.columns.row_builder import ExactRows, ExactValues
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component, Nested
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Form
 from headrace.execute.inputs import Input
@@ -102,7 +103,7 @@ class Calls(Node):
     def remark(self) -> str | None:
         return self.function.remark(self.input.spec)
 
-    def call_on_row(self, row: Block) -> Any:
+    def call_on_row(self, row: Block) -> Nested:
         """What the function returns for one row; what it raises is raised as it is."""
         return self.function.fn(*next(rows_as_arguments(row, keep=True)))
 
@@ -182,7 +183,7 @@ class MappingCalls(ParallelCalls):
         return self.input.cardinality
 
 
-def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[Any, Any] | None:
+def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> Array | None:
     """Return the results of a function as one column of numbers of these kinds; None for any other results."""
     if found is None or found[0].structure.kind is not None:
         return None
@@ -221,14 +222,14 @@ def _private(column: Column, keep: bool) -> Iterator[Any]:
     return (_own(row, keep) for row in values(column))
 
 
-def _own(value: Any, keep: bool) -> Any:
+def _own(value: object, keep: bool) -> Component:
     if isinstance(value, np.ndarray) and (keep or not value.flags.writeable):
         return value.copy()
     return value
 
 
 def call_each_row(
-    fn: Callable[..., Any], block: Block, *, keep: bool = False, with_ids: bool = False
+    fn: Callable[..., object], block: Block, *, keep: bool = False, with_ids: bool = False
 ) -> Iterator[CallOutcome]:
     """Yield the function called on each row, `with_ids` on its id before all else.
 
@@ -255,12 +256,12 @@ def call_each_row(
             return
 
 
-def _id_first(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
+def _id_first(row: tuple[object, tuple[object, ...]]) -> tuple[Any, ...]:
     first, rest = row
     return first, *rest
 
 
-def each(rows: Iterator[Any]) -> Iterator[CallOutcome]:
+def each(rows: Iterator[object]) -> Iterator[CallOutcome]:
     """True and a row, or False and the exception that came in its place."""
     while True:
         try:
@@ -278,7 +279,7 @@ def results(function: Function, block: Block, kinds: str) -> Iterator[CallOutcom
     return call_each_row(function.fn, block, keep=True) if column is None else zip(repeat(True), column)
 
 
-def traced_numbers(function: Function, block: Block, kinds: str) -> np.ndarray[Any, Any] | None:
+def traced_numbers(function: Function, block: Block, kinds: str) -> Array | None:
     """Return the function's results for all rows as an array of these kinds, if it is traced."""
     return single(function.columns(block, partial(call_each_row, function.fn, keep=True)), kinds)
 
@@ -309,7 +310,7 @@ def with_failures(
 
 
 def check_promise(
-    fn: Callable[..., Any], value: Any, signature: Spec | None, rooms: Rooms | None = None
+    fn: Callable[..., object], value: object, signature: Spec | None, rooms: Rooms | None = None
 ) -> tuple[Structure, list[Any]]:
     """Return a function's result as an element. Raise if it does not match the signature, or is None."""
     if value is None:
@@ -324,7 +325,7 @@ def check_promise(
 
 
 def make_rows(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     signature: Spec | None,
     block: Block,
     *,
@@ -336,7 +337,7 @@ def make_rows(
 
 
 def _check_each(
-    fn: Callable[..., Any], signature: Spec | None, called: Iterable[CallOutcome], rooms: Rooms | None
+    fn: Callable[..., object], signature: Spec | None, called: Iterable[CallOutcome], rooms: Rooms | None
 ) -> Iterator[RowMade]:
     for fine, value in called:
         if not fine:
@@ -350,7 +351,7 @@ def _check_each(
 
 
 def call_on_rows(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     signature: Spec | None,
     block: Block,
     *,
@@ -386,7 +387,7 @@ def _unless(cancelled: Callable[[], bool], called: Iterator[CallOutcome]) -> Ite
         yield outcome
 
 
-def _room_like(value: Any, rows: int) -> ExactRows | None:
+def _room_like(value: object, rows: int) -> ExactRows | None:
     """Allocate room for rows like this one; None if they must be converted one by one."""
     if value is None:
         return None

@@ -94,7 +94,7 @@ def build_child(parent: Parent, ctx: Context, row: Block, number: int) -> tuple[
     return ctx.branch(*folds), node
 
 
-def _node(made: Any) -> Node:
+def _node(made: object) -> Node:
     node = made if isinstance(made, Node) else getattr(made, "_node", None)
     if not isinstance(node, Node):
         raise TypeError(f"the function must return a Dataset, not {made!r}")

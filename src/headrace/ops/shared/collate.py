@@ -51,7 +51,7 @@ class ListBatch(Batching):
 class Collate(PickledByReference):
     """The function of `batch(collate_fn=)` as `map` calls it."""
 
-    def __init__(self, collate_fn: Callable[[list[Any]], Any]) -> None:
+    def __init__(self, collate_fn: Callable[[list[Any]], object]) -> None:
         if not callable(collate_fn):
             raise TypeError(f"batch: collate_fn is a function that makes a batch of a list, not {collate_fn!r}")
         self.collate_fn: Callable[[list[Any]], Any] = bind(collate_fn, "batch")

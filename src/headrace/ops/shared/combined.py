@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from headrace.columns.block import Block, Failure, Item
+from headrace.core.types import Nested
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.registry import opening
@@ -83,7 +84,7 @@ def apply_map(part: Map, ctx: Context, node: Combined, block: Block) -> list[Ite
     return items
 
 
-def _call_up_to(part: Map, node: Combined, row: Block) -> Any:
+def _call_up_to(part: Map, node: Combined, row: Block) -> Nested:
     """What one of the parts makes of a row that the maps before it have made; nothing is caught."""
     arguments = next(rows_as_arguments(row))
     for each in node.combines:

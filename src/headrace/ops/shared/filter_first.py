@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from headrace.columns.block import Block, Item
+from headrace.core.types import Array
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Stream
@@ -48,7 +48,7 @@ def keep_and_map(node: FilterFirst, ctx: Context, block: Block) -> list[Item]:
     return apply_map(first, ctx, node, block if stays.all() else block.take(np.flatnonzero(stays)))
 
 
-def decide_early(first: Function, filter: Function, block: Block) -> np.ndarray[Any, Any] | None:
+def decide_early(first: Function, filter: Function, block: Block) -> Array | None:
     """Decide which rows stay before the first function is called; None if that is impossible.
 
     It is possible once both functions are verified to give the same results on blocks and on rows.

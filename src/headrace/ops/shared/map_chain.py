@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
+from headrace.core.types import Nested
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stages.unordered import Unordered
@@ -52,7 +53,7 @@ class MapChain(Combined):
         graph = self.function.graph(self.input.spec)
         return graph.summary if isinstance(graph, Graph) else super().remark()
 
-    def call(self, *args: Any) -> Any:
+    def call(self, *args: object) -> Nested:
         """Return the result of all functions for one row."""
         *others, last = self.combines
         for part in others:

@@ -30,13 +30,13 @@ class NotebookBar:
         self._shown: Any = None
         self._draw()
 
-    def update(self, task: Any, *, completed: int) -> None:  # noqa: ARG002 - there is but one task
+    def update(self, task: object, *, completed: int) -> None:  # noqa: ARG002 - there is but one task
         """Set the number of elements that are done."""
         self._done = completed
         if monotonic() - self._drawn >= UPDATE_SECONDS:
             self._draw()
 
-    def advance(self, task: Any, more: int) -> None:
+    def advance(self, task: object, more: int) -> None:
         """Add to the number of elements that are done."""
         self.update(task, completed=self._done + more)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Array, DType
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import positive
 from headrace.plan.spec import Spec, TensorSpec
@@ -24,18 +25,18 @@ class PackedField:
 
     name: str
     leaf: int
-    dtype: np.dtype[Any]
+    dtype: DType
     width: tuple[int, ...]
     separator: Any = None
     pad: Any = 0
 
-    def cell(self, value: Any) -> NDArray[np.uint8]:
+    def cell(self, value: object) -> NDArray[np.uint8]:
         """The bytes of one cell that holds `value`; none for None."""
         if value is None:
             return np.empty(0, np.uint8)
         return np.full(self.width, value, self.dtype).reshape(-1).view(np.uint8)
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: object) -> bool:
         """Whether a component is one document of this field."""
         return (
             isinstance(value, np.ndarray)
@@ -56,7 +57,7 @@ class PackedItems:
 
     name: str
     leaf: int
-    dtype: np.dtype[Any]
+    dtype: DType
     width: tuple[int, ...]
     single: bool
 
@@ -68,7 +69,7 @@ class PackedItems:
         right = shape == () if self.single else shape[1:] == self.width and len(shape) == 1 + len(self.width)
         return isinstance(value, np.ndarray | np.generic) and right and value.dtype == self.dtype
 
-    def joined(self, parts: list[Any]) -> NDArray[Any]:
+    def joined(self, parts: list[Any]) -> Array:
         """The items of several documents, one after another."""
         if self.dtype.kind in "OUS":
             made = np.empty(len(parts), object)
@@ -211,7 +212,7 @@ class PackArguments:
             raise SpecError(f"pack: {what} names {unknown[0]!r}, the elements have {keys}")
         return {str(name): keys.index(key) for name, key in pairs}
 
-    def _cells(self, name: str, leaf: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    def _cells(self, name: str, leaf: int) -> tuple[DType, tuple[int, ...]]:
         """The dtype and the shape of one cell."""
         spec = self.spec.leaves[leaf] if self.spec.structure is not None else None
         if isinstance(spec, TensorSpec) and spec.shape == ():
@@ -234,7 +235,7 @@ class PackArguments:
         return dtype, width
 
 
-def _by_field(fields: Mapping[str, int], what: str, given: Any) -> dict[str, Any]:
+def _by_field(fields: Mapping[str, int], what: str, given: object) -> dict[str, Any]:
     """A value for each field that has one."""
     if given is None:
         return {}

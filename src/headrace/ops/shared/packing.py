@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns import Column, Indices, column_of, values
 from headrace.columns.block import FOLD, Block, Ids
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array
 from headrace.execute.context import Context
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ class Documents(NamedTuple):
     `starts` has a row for each field, `lengths` one for each group of fields; `items` are those of each document.
     """
 
-    values: tuple[NDArray[Any], ...]
+    values: tuple[Array, ...]
     starts: Indices
     lengths: Indices
     numbers: Indices
-    items: tuple[NDArray[Any], ...]
+    items: tuple[Array, ...]
     ids: Ids | None
 
     def those(self, which: Any) -> Documents:
@@ -46,7 +46,7 @@ def documents_of(node: Pack, block: Block, number: int) -> Documents | None:
     """The rows of a block, the first of them the `number`-th; None if one of them is no document."""
     if block.structure != node.structure:
         return None
-    parts: list[NDArray[Any]] = []
+    parts: list[Array] = []
     starts: list[Indices] = []
     lengths: list[Indices] = []
     for group in node.groups:
@@ -75,7 +75,7 @@ def documents_of(node: Pack, block: Block, number: int) -> Documents | None:
     return Documents(tuple(parts), np.stack(starts), sizes, numbers, tuple(items), block.ids)
 
 
-def _sequences(column: Column, field: PackedField) -> tuple[NDArray[Any], Indices, Indices] | None:
+def _sequences(column: Column, field: PackedField) -> tuple[Array, Indices, Indices] | None:
     """The values of a column, where those of each row start, and how many they are."""
     if isinstance(column, Ragged) and field.fits(column.values):
         return column.values, np.asarray(column.offsets[:-1], np.int64), column.row_lengths()
@@ -107,7 +107,7 @@ def joined(node: Pack, parts: Sequence[Documents]) -> Documents:
     if len(parts) == 1:
         return parts[0]
     group_of = np.repeat(np.arange(len(node.groups)), [len(group.fields) for group in node.groups])
-    made: list[NDArray[Any]] = []
+    made: list[Array] = []
     starts: list[Indices] = []
     for field, group in enumerate(group_of.tolist()):
         pieces, begins, base = [], [], 0
@@ -263,7 +263,7 @@ def _pieces(all_of: Documents, parts: Parts, group: int, field: int, about: Pack
     return np.stack(columns, 1)
 
 
-def _field_rows(field: PackedField, given: NDArray[Any], pieces: Indices, rows: int, length: int) -> NDArray[Any]:
+def _field_rows(field: PackedField, given: Array, pieces: Indices, rows: int, length: int) -> Array:
     given = np.ascontiguousarray(given)
     out = np.empty((rows, length, *field.width), field.dtype)
     bytes_per_cell = field.dtype.itemsize * int(np.prod(field.width, dtype=np.int64))

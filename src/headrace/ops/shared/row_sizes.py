@@ -10,6 +10,7 @@ import numpy as np
 from headrace.columns import Column, Indices, values
 from headrace.columns.block import Block, leaf
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import function
 from headrace.ops.shared.calls import results
@@ -21,7 +22,7 @@ Size = int | float | Exception
 """How large a row is, or why that is not known."""
 
 
-def size_arguments(operation: str, what: str, given: Any, spec: Spec) -> tuple[Callable[..., Any] | None, Any]:
+def size_arguments(operation: str, what: str, given: object, spec: Spec) -> tuple[Callable[..., Any] | None, Any]:
     """A function, or the key of a component, of which a user gave one; None and None for the only component."""
     if callable(given):
         return function(operation, given, spec), None
@@ -35,7 +36,7 @@ def size_arguments(operation: str, what: str, given: Any, spec: Spec) -> tuple[C
     return None, given
 
 
-def leaf_number(operation: str, structure: Structure, key: Any) -> int:
+def leaf_number(operation: str, structure: Structure, key: object) -> int:
     """Which leaf a component is; the only one if the key is None."""
     if key is None:
         if structure.kind is not None:
@@ -62,14 +63,14 @@ def lengths_of(column: Column) -> Indices | None:
     return np.array([len(row) for row in found], np.int64)
 
 
-def size_of_component(value: Any) -> Any:
+def size_of_component(value: Any) -> Component:
     """The length of a component, or the number that it is."""
     if isinstance(value, Ragged) or np.ndim(value) or isinstance(value, str | bytes):
         return len(value)
     return value
 
 
-def checked_size(value: Any, kinds: str) -> int | float:
+def checked_size(value: object, kinds: str) -> int | float:
     """A size as a number: an integer of at least 0; any number where `kinds` allow it."""
     size = leaf(value)
     if not isinstance(size, np.number | np.bool_) or size.dtype.kind not in kinds:
@@ -81,7 +82,7 @@ def checked_size(value: Any, kinds: str) -> int | float:
     return number
 
 
-def row_sizes(operation: str, sized: Function | None, key: Any, block: Block, kinds: str = "iu") -> list[Size]:
+def row_sizes(operation: str, sized: Function | None, key: object, block: Block, kinds: str = "iu") -> list[Size]:
     """How large the rows of a block are."""
     if sized is None:
         return _component_sizes(operation, key, block, kinds)
@@ -94,7 +95,7 @@ def row_sizes(operation: str, sized: Function | None, key: Any, block: Block, ki
     return made
 
 
-def _component_sizes(operation: str, key: Any, block: Block, kinds: str) -> list[Size]:
+def _component_sizes(operation: str, key: object, block: Block, kinds: str) -> list[Size]:
     try:
         column = block.columns[leaf_number(operation, block.structure, key)]
     except SpecError as error:

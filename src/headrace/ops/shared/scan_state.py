@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns.block import leaf
+from headrace.core.types import Component, JsonValue, Nested
 from headrace.errors import SpecError, StateError
 from headrace.plan.spec import leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
@@ -24,13 +25,13 @@ class Carried:
         self._leaves = leaves
 
     @classmethod
-    def start(cls, operation: str, value: Any) -> Carried:
+    def start(cls, operation: str, value: object) -> Carried:
         """Return the initial state that a user gave."""
         structure, leaves = flatten(value)
         return cls(operation, structure, [_keep(v) for v in leaves])
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Nested:
         """The state for the user's function, which may write to it."""
         return self._structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in self._leaves)
 
@@ -53,7 +54,7 @@ class Carried:
         return [_plain(v) for v in self._leaves]
 
     @classmethod
-    def from_json(cls, data: Any) -> Carried:
+    def from_json(cls, data: object) -> Carried:
         """Return what `to_json` gave, of no structure yet."""
         if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
             raise StateError(f"the state is damaged: {data!r:.80} are no values")
@@ -69,12 +70,12 @@ class Carried:
         return Carried(self._operation, self._structure, other._leaves)
 
 
-def _keep(value: Any) -> Any:
+def _keep(value: object) -> Component:
     made = leaf(value)
     return made.copy() if isinstance(made, np.ndarray) else made
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JsonValue:
     if isinstance(value, str):
         return {"str": value}
     if isinstance(value, bytes):
@@ -86,7 +87,7 @@ def _plain(value: Any) -> Any:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
 
 
-def _restore(plain: dict[str, Any]) -> Any:
+def _restore(plain: dict[str, Any]) -> Component:
     if "str" in plain:
         return plain["str"]
     if "bytes" in plain:

@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import FOLD, Block, Failure
+from headrace.core.types import Nested
 from headrace.errors import NotIndexableError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -83,7 +84,7 @@ def _number(number: int, count: Cardinality) -> int:
     return number + count if number < 0 else number
 
 
-def _element(node: Node, number: int) -> Any:
+def _element(node: Node, number: int) -> Nested:
     run = Pass(options=merge_options(node))
     try:
         context = run.context(Prepared.of(node)).epoch(0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.columns.block import Block
 from headrace.core.keys import ROOT, keyed_seeds
+from headrace.core.types import Component
 from headrace.execute.context import Context
 from headrace.indexed.memory import Memory
 from headrace.ops.shared.calls import rows_as_arguments
@@ -62,7 +63,7 @@ WALKS = frozenset({"items", "keys", "values"})
 COLLECTIONS = {"dict": dict, "list": list, "tuple": tuple}
 
 
-def only_builds(fn: Any, *, loops: bool = False) -> bool:
+def only_builds(fn: object, *, loops: bool = False) -> bool:
     """Whether all that a function does is to make datasets of its arguments and of constants, so that calls show not.
 
     Args:
@@ -114,7 +115,7 @@ _RUNS_LATER = 0x20 | 0x80 | 0x200
 """Code of a generator or a coroutine."""
 
 
-def _constant(value: Any) -> bool:
+def _constant(value: object) -> bool:
     if isinstance(value, tuple):
         return type(value) is tuple and all(_constant(v) for v in value)
     ours = sys.modules["headrace"]
@@ -123,7 +124,7 @@ def _constant(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, str, bytes) or value is ours or value is ours.Dataset
 
 
-def _makes(value: Any) -> bool:
+def _makes(value: object) -> bool:
     """Return whether it is a function of ours that makes a dataset."""
     ours = sys.modules["headrace"]
     homes = [(ours, READERS), (ours.Dataset, SOURCES)]
@@ -152,7 +153,7 @@ class Unread(Node):
         return Cardinality(self.rows)
 
 
-def ask_once(fn: Callable[..., Any], structure: Structure | None, components: list[Any]) -> Node | None:
+def ask_once(fn: Callable[..., object], structure: Structure | None, components: list[Any]) -> Node | None:
     """Call a function once on stand-ins. Return what it builds on them; None if it must see each row."""
     loops = all(isinstance(c, Unread) for c in components)
     if structure is None or not only_builds(fn, loops=loops) or not _plain(structure):
@@ -225,7 +226,7 @@ class BuildingNode(Node):
         return BuildingFunction(self.fn)
 
 
-def _stand_in(number: int, leaf: LeafSpec) -> Any:
+def _stand_in(number: int, leaf: LeafSpec) -> Component:
     """Return a component of this spec with the smallest value and size; None if the spec is too vague."""
     if isinstance(leaf, DatasetSpec):
         return Unread(number, UNKNOWN, leaf.elements) if leaf.shape == () else None
@@ -249,7 +250,7 @@ class Template:
     most = None
 
     @classmethod
-    def of(cls, fn: Callable[..., Any], structure: Structure, size: int) -> Template | None:
+    def of(cls, fn: Callable[..., object], structure: Structure, size: int) -> Template | None:
         """Return the template of a function on windows, None if each window must be handled by itself."""
         made = ask_once(fn, structure, [Unread(i, size) for i in range(structure.leaves)])
         laid = None if made is None else end_to_end(made)

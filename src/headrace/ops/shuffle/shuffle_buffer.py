@@ -9,19 +9,19 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns import Column, Indices, Stacked, column_of, kind_of, values
 from headrace.columns.arrow_text import binary, is_plain, nbytes, parts
 from headrace.columns.block import Block, Item, from_elements
 from headrace.columns.dense import MIN_THREADED_COPY_BYTES, copy_with_help, pooled
+from headrace.core.types import Array
 from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Dense = NDArray[Any]
+Dense = Array
 
 MAX_BYTES_AT_ONCE = 1 << 30
 """Up to this size all slots are allocated at once: pages that are never touched take no memory."""
@@ -485,7 +485,7 @@ def _codec(like: Column, kept: bool) -> Codec:
     return ObjectCodec(copies=False) if large else DenseCodec(like)
 
 
-def _boxes(column: Column, *, copies: bool = True) -> NDArray[Any]:
+def _boxes(column: Column, *, copies: bool = True) -> Array:
     """Return the rows as objects, of their own unless they need not be copied."""
     rows = values(column)
     if copies and not isinstance(column, Stacked):  # whose objects are created for this

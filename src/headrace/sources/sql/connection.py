@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.errors import SpecError
 from headrace.formats.tables.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
@@ -37,7 +38,7 @@ def uri_of(connection: Any) -> str | None:
     return None
 
 
-def dbapi_of(connection: Any) -> Any:
+def dbapi_of(connection: object) -> LibraryObject:
     """Return the object with `cursor()`. Raise TypeError if there is none."""
     engine = getattr(connection, "engine", None)
     if engine is not None and hasattr(engine, "raw_connection"):
@@ -59,7 +60,7 @@ class ConnectionSource(BatchSource):
 
     name = "from_sql"
 
-    def __init__(self, connection: Any, query: str, params: Sequence[Any], choice: Choice) -> None:
+    def __init__(self, connection: object, query: str, params: Sequence[object], choice: Choice) -> None:
         self._connection = dbapi_of(connection)
         self._query = query
         self._params = tuple(params)
@@ -78,7 +79,7 @@ class ConnectionSource(BatchSource):
             "from_sql(connection=): an open connection cannot be sent to another process: give from_sql a URI instead"
         )
 
-    def _execute(self) -> Any:
+    def _execute(self) -> LibraryObject:
         cursor = self._connection.cursor()
         if type(self._connection).__module__.lstrip("_").startswith("duckdb"):
             return DuckResult(cursor, self._query, self._params)
@@ -138,14 +139,14 @@ class ConnectionSource(BatchSource):
 class DuckResult:
     """A result of DuckDB's, which gives Arrow batches if it is requested as a relation."""
 
-    def __init__(self, cursor: Any, query: str, params: tuple[Any, ...]) -> None:
+    def __init__(self, cursor: Any, query: str, params: tuple[object, ...]) -> None:
         self._cursor = cursor
         self._relation = cursor.sql(query, params=list(params)) if params else cursor.sql(query)
         if self._relation is None:
             cursor.close()
             raise ValueError("the statement gives no rows: from_sql reads the result of a SELECT")
 
-    def fetch_record_batch(self) -> Any:
+    def fetch_record_batch(self) -> LibraryObject:
         """Yield the batches in order."""
         named = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by version
         read = next(getattr(self._relation, name) for name in named if hasattr(type(self._relation), name))
@@ -156,7 +157,7 @@ class DuckResult:
         self._cursor.close()
 
 
-def _arrow_reader(cursor: Any) -> Any:
+def _arrow_reader(cursor: Any) -> LibraryObject:
     """Yield the driver's own Arrow batches, if it supports Arrow."""
     return cursor.fetch_record_batch() if callable(getattr(cursor, "fetch_record_batch", None)) else None
 
@@ -167,7 +168,7 @@ def _names(cursor: Any) -> list[str]:
     return [str(column[0]) for column in cursor.description]
 
 
-def _batch(names: list[str], rows: Sequence[Sequence[Any]], schema: pa.Schema | None = None) -> pa.RecordBatch:
+def _batch(names: list[str], rows: Sequence[Sequence[object]], schema: pa.Schema | None = None) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = list(zip(*rows, strict=True)) or [()] * len(names)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
+from headrace.core.types import Library
 from headrace.errors import SpecError
 from headrace.remote.transport import TIMEOUT
 from headrace.sources.sql.driver_calls import DriverCall, DriverThread
@@ -182,7 +183,7 @@ class Database(ABC):
         """Return a view that `parts` connections share, None if the database has no such thing."""
         return None
 
-    def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:  # noqa: ARG002
+    def settle(self, schema: pa.Schema, cast: Mapping[str, object]) -> pa.Schema:  # noqa: ARG002
         """Return the columns after the user's casts. Raise SpecError if a cast is required."""
         return schema
 
@@ -242,7 +243,7 @@ class TableView(ABC):
         """Let go of it."""
 
 
-def driver(module: str, extra: str) -> Any:
+def driver(module: str, extra: str) -> Library:
     """Import a driver's module. Raise an ImportError that says what to install if it is missing."""
     try:
         return import_module(module)

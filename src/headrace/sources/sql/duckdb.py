@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.sources.sql.arrow_ahead import ArrowAhead
 from headrace.sources.sql.database import Database, Params, Rows, TableView, driver, hexed
 
@@ -18,7 +19,7 @@ class DuckDB(Database):
 
     extra = "duckdb"
 
-    def connect(self) -> Any:
+    def connect(self) -> LibraryObject:
         """Return a read-only connection, or one like the existing one if this process writes to the same file."""
         module = driver("duckdb", self.extra)
         path = self.uri.path
@@ -34,7 +35,7 @@ class DuckDB(Database):
         return rows.schema
 
     @staticmethod
-    def _reader(connection: Any, query: str, params: Params) -> Any:
+    def _reader(connection: Any, query: str, params: Params) -> LibraryObject:
         found = connection.sql(query, params=list(params)) if params else connection.sql(query)
         read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
         return read(ROWS_PER_BATCH)

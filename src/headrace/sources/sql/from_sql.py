@@ -44,13 +44,13 @@ def from_sql(
     uri: Any = None,
     query: str = "",
     *,
-    connection: Any = None,
-    params: Sequence[Any] = (),
+    connection: object = None,
+    params: Sequence[object] = (),
     key: str | None = None,
     partitions: int = 1,
     index: bool = False,
-    cast: Mapping[str, Any] | None = None,
-    nulls: Mapping[str, Any] | None = None,
+    cast: Mapping[str, object] | None = None,
+    nulls: Mapping[str, object] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read the rows of a query as dicts, streamed as Arrow batches, from SQLite, PostgreSQL, MySQL, MariaDB or DuckDB.
@@ -122,7 +122,12 @@ def from_sql(
 
 
 def _on_connection(
-    connection: Any, query: str, params: tuple[Any, ...], choice: Choice, name: str | None, refused: Mapping[str, Any]
+    connection: object,
+    query: str,
+    params: tuple[object, ...],
+    choice: Choice,
+    name: str | None,
+    refused: Mapping[str, object],
 ) -> Dataset:
     wanted = [argument for argument, value in refused.items() if value]
     if wanted:
@@ -154,7 +159,7 @@ def database_of(uri: str, reader: str) -> Database:
     return DATABASES[where.scheme](where)
 
 
-def _sequence(params: Sequence[Any]) -> tuple[Any, ...]:
+def _sequence(params: Sequence[object]) -> tuple[Any, ...]:
     if isinstance(params, str | bytes | Mapping) or not hasattr(params, "__iter__"):
         raise TypeError(f"from_sql: params is a list of values, one for each placeholder, not {type(params).__name__}")
     return tuple(params)

@@ -91,7 +91,7 @@ class KeyedQuery:
             cuts = [key for (key,) in found[1:]]
         return self.cut_at([cut for i, cut in enumerate(cuts) if not i or cut != cuts[i - 1]])
 
-    def cut_at(self, cuts: Any) -> KeyedQuery:
+    def cut_at(self, cuts: object) -> KeyedQuery:
         """Return the query with parts that begin at these keys. Raise StateError if they are invalid."""
         kind = int if self.is_number else str
         if not isinstance(cuts, list) or not all(type(cut) is kind for cut in cuts):

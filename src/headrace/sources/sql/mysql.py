@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.errors import SpecError
 from headrace.sources.sql.database import (
     CLOSE_SECONDS,
@@ -57,7 +58,7 @@ class MySQL(Database):
         """The URI as connectorx knows it."""
         return self.uri.text.replace("mariadb", "mysql", 1) if self.uri.scheme == "mariadb" else self.uri.text
 
-    def connect(self) -> Any:
+    def connect(self) -> LibraryObject:
         """Return a connection of PyMySQL's."""
         parts = self.uri.parts
         return connection_class()(
@@ -144,7 +145,7 @@ class MySQL(Database):
 
 
 @cache
-def connection_class() -> Any:
+def connection_class() -> LibraryObject:
     """PyMySQL's connection; it would read the certificates of the system for each, which takes longer than the rest."""
     base = driver("pymysql.connections", MySQL.extra).Connection
 
@@ -152,7 +153,7 @@ def connection_class() -> Any:
         tls = None
         """The default without TLS options: no certificate is checked."""
 
-        def _create_ssl_ctx(self, given: Any) -> Any:
+        def _create_ssl_ctx(self, given: object) -> Any:
             if given:
                 return super()._create_ssl_ctx(given)
             if Connection.tls is None:

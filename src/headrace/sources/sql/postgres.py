@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headrace.core.types import LibraryObject
 from headrace.errors import SpecError
 from headrace.sources.sql.database import MAX_DECIMAL_DIGITS, Database, Params, Rows, TableView, driver
 from headrace.sources.sql.driver_calls import DriverCall, call_in_time
@@ -36,7 +37,7 @@ class Postgres(Database):
 
     extra = "postgres"
 
-    def connect(self) -> Any:
+    def connect(self) -> LibraryObject:
         """Return a connection in a transaction that reads."""
         return self.set_up(self.begin_connecting(), None)
 
@@ -45,7 +46,7 @@ class Postgres(Database):
         connect = driver("adbc_driver_postgresql.dbapi", self.extra).connect
         return DriverCall(lambda: connect(self.uri.text), close_late)
 
-    def set_up(self, connecting: DriverCall[Any], snapshot: str | None) -> Any:
+    def set_up(self, connecting: DriverCall[Any], snapshot: str | None) -> LibraryObject:
         """Return a connection that is in progress, in a transaction that reads, and sees what others do if they have a
         view.
         """
@@ -101,7 +102,7 @@ class Postgres(Database):
     def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:
         return view.rows(query, params) if isinstance(view, Exported) else super().rows(query, params)
 
-    def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:
+    def settle(self, schema: pa.Schema, cast: Mapping[str, object]) -> pa.Schema:
         import pyarrow as pa
 
         for i, field in enumerate(schema):
@@ -141,7 +142,7 @@ class Postgres(Database):
         return isinstance(error, OSError) or ("connect" in said and not any(word in said for word in LASTING))
 
 
-def _begin_reading(connection: Any, snapshot: str | None) -> None:
+def _begin_reading(connection: object, snapshot: str | None) -> None:
     if snapshot is not None:
         ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         ask_server(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
@@ -154,7 +155,7 @@ def close_late(connection: Any) -> None:
         connection.close()
 
 
-def _schema_of(connection: Any, query: str) -> Any:
+def _schema_of(connection: Any, query: str) -> LibraryObject:
     with connection.cursor() as cursor:
         return cursor.adbc_execute_schema(query)
 
@@ -188,7 +189,7 @@ class Exported(TableView):
         self._name = ""
         self._lock = threading.Lock()
 
-    def connect(self) -> Any:
+    def connect(self) -> LibraryObject:
         """Return a connection that has this view."""
         name = self._exported_name()
         try:
@@ -218,7 +219,7 @@ class Exported(TableView):
             self._connection = connection
             return found
 
-    def _export(self) -> Any:
+    def _export(self) -> LibraryObject:
         connection = self._database.connect()
         export = partial(export_snapshot, connection)
         self._name = call_in_time(export, connection.close, self._database.timeout)

@@ -7,8 +7,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from headrace.core.types import JsonValue
 from headrace.errors import NONSENSE, StateError
 from headrace.formats.tables.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
@@ -152,7 +153,7 @@ class PassedOver(Iterator["pa.RecordBatch"]):
         raise StopIteration
 
 
-def _cuts(layout: str) -> Any:
+def _cuts(layout: str) -> JsonValue:
     try:
         return json.loads(layout)
     except NONSENSE:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.formats.tables.choice import EVERYTHING, Choice
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.sources.batches import Mark
@@ -28,7 +29,7 @@ TYPES = ("str", "bytes", "int8", "int16", "int32", "int64", "uint8", "uint16", "
 
 
 def SqlDataset(  # noqa: N802 - as tf.data's readers are named
-    driver_name: str, data_source_name: str, query: str, output_types: Any, name: str | None = None
+    driver_name: str, data_source_name: str, query: str, output_types: Nested, name: str | None = None
 ) -> Dataset:
     """Read the rows of a query as tuples, each column of the type given for it, as in tf.data; see also `from_sql`.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native
+from headrace.core.types import JsonValue
 from headrace.errors import SpecError
 from headrace.sources.sql.database import Database, Params, Rows, TableView, hexed
 
@@ -142,7 +143,7 @@ def plain_params(params: Params) -> list[Any]:
     return [_plain(value) for value in params]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JsonValue:
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, datetime):

@@ -7,7 +7,6 @@ row. What has no rule and is not in `ROWWISE` is not traced.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -61,6 +60,6 @@ def chooser(exact: bool) -> Callable[[Call], tuple[Kernel, bool, bool]]:
     return choose
 
 
-def _dense(sample: Any) -> bool:
+def _dense(sample: object) -> bool:
     several = sample if isinstance(sample, tuple | list) else [sample]
     return all(not isinstance(one, np.ndarray) or one.flags.c_contiguous for one in several)

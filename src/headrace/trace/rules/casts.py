@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.trace.rules.common import by_row, operand_rows, rank
-from headrace.trace.values import Call, Fresh, Kernel, Value, Values
+from headrace.trace.values import Call, Fresh, Kernel, Result, Value, Values
 
 
-def exactly(source: np.dtype[Any], target: np.dtype[Any]) -> bool | None:
+def exactly(source: DType, target: DType) -> bool | None:
     """Return whether every loop converts alike: True, None if only for values in range, or False.
 
     What C leaves undefined (a NaN or too large a float as an integer) differs between vector and scalar code.
@@ -42,7 +42,7 @@ def convert_operand(call: Call, item: Value, exact: bool) -> Kernel | None:
     return None if fine is False else _in_range(call, slot, source, target)
 
 
-def _in_range(call: Call, slot: int, source: np.dtype[Any], target: np.dtype[Any]) -> Kernel:
+def _in_range(call: Call, slot: int, source: DType, target: DType) -> Kernel:
     """Return rows with a value that does not fit, or a NaN, go one by one."""
     again = by_row(call)
     if target.kind == "f":
@@ -51,7 +51,7 @@ def _in_range(call: Call, slot: int, source: np.dtype[Any], target: np.dtype[Any
         limits = np.iinfo(target)
         low, high = np.nextafter(float(limits.min), np.inf), np.nextafter(float(limits.max), 0)
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         column = values[slot]
         fits = (column >= low) & (column <= high)
         if fits.all():
@@ -92,7 +92,7 @@ def made_array(call: Call, exact: bool) -> Kernel | None:
         return None
     getters = [operand_rows(s) for s in source]
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         made = np.empty((n, *call.sample.shape), target)
         for i, get in enumerate(getters):
             made[:, i] = get(values, n)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import DType
 from headrace.trace.errors import Mismatch
-from headrace.trace.values import Call, Kernel, Value, Values, map_arguments
+from headrace.trace.values import Call, Kernel, Operand, Result, Value, Values, map_arguments
 
 Rule = Callable[[Call, bool], Kernel | None]
 """The kernel for an operation, exact or nearly, or None if it has none."""
@@ -28,7 +29,7 @@ def rank(item: Any) -> int:
     return int(np.ndim(item.sample if isinstance(item, Value) else item))
 
 
-def operand(item: Any, axes: int) -> Getter:
+def operand(item: object, axes: int) -> Getter:
     """Return the operand for a whole block, for broadcasting against rows with `axes` axes."""
     if not isinstance(item, Value):
         return lambda _: item
@@ -39,25 +40,25 @@ def operand(item: Any, axes: int) -> Getter:
     return lambda values: values[slot][shift]
 
 
-def operand_rows(item: Any) -> Callable[[Values, int], Any]:
+def operand_rows(item: object) -> Callable[[Values, int], Any]:
     """Return the operand of every row: (rows, …), repeated if it is the same for all."""
     if isinstance(item, Value) and item.batched:
         slot = item.slot
         return lambda values, _: values[slot]
 
-    def spread(values: Values, n: int) -> Any:
+    def spread(values: Values, n: int) -> Result:
         value = np.asarray(values[item.slot] if isinstance(item, Value) else item)
         return np.broadcast_to(value, (n, *value.shape))
 
     return spread
 
 
-def dtypes(call: Call) -> list[np.dtype[Any]]:
+def dtypes(call: Call) -> list[DType]:
     """Return the dtypes of the values that go in."""
     return [v.sample.dtype for v in call.values]
 
 
-def named_arguments(call: Call, *names: str, **defaults: Any) -> dict[str, Any] | None:
+def named_arguments(call: Call, *names: str, **defaults: object) -> dict[str, Any] | None:
     """Arguments by name, as given by position or by keyword; None if there are others."""
     given = dict(zip(names, call.args, strict=False))
     if len(call.args) > len(names) or set(call.kwargs) & set(given) or not set(call.kwargs) <= {*names, *defaults}:
@@ -77,23 +78,23 @@ def along_axis(call: Call, default: int | None, *names: str) -> tuple[Value, Any
     return source, axis, {key: constant(value) for key, value in given.items()}
 
 
-def is_static(item: Any) -> bool:
+def is_static(item: object) -> bool:
     """Return whether an argument holds no values of the graph."""
     return not any(True for _ in _values(item))
 
 
-def _values(item: Any) -> Iterator[Value]:
+def _values(item: object) -> Iterator[Value]:
     from headrace.trace.values import leaves
 
     return leaves(item)
 
 
-def constant(item: Any) -> Any:
+def constant(item: object) -> Operand:
     """Return a static argument, constants of the graph included."""
     return map_arguments(item, lambda i: i.sample if isinstance(i, Value) else i)
 
 
-def is_known(item: Any) -> bool:
+def is_known(item: object) -> bool:
     """Return whether an argument is the same for all rows and forever."""
     return all(v.static for v in _values(item))
 
@@ -119,8 +120,8 @@ def by_row(call: Call) -> Kernel:
         if flat:
             return (fn(*row) for row in rows)
 
-        def one(row: tuple[Any, ...]) -> Any:
-            def filled(item: Any) -> Any:
+        def one(row: tuple[object, ...]) -> Operand:
+            def filled(item: object) -> Operand:
                 if not isinstance(item, Value):
                     return item
                 return row[position[item.slot]] if item.batched else values[item.slot]
@@ -134,7 +135,7 @@ def by_row(call: Call) -> Kernel:
     return lambda values, n: _column(outcomes(values), sample, n)
 
 
-def _column(results: Iterator[Any], sample: Any, n: int) -> Any:
+def _column(results: Iterator[Any], sample: Any, n: int) -> Result:
     if not isinstance(sample, np.ndarray):
         scalars = list(results)
         if any(type(r) is not type(sample) or r.dtype != sample.dtype for r in scalars):
@@ -148,7 +149,7 @@ def _column(results: Iterator[Any], sample: Any, n: int) -> Any:
     return out
 
 
-def _columns(results: Iterator[Any], sample: Any, n: int) -> Any:
+def _columns(results: Iterator[object], sample: Any, n: int) -> Result:
     columns = zip(*results, strict=True)
     return [_column(iter(column), one, n) for column, one in zip(columns, sample, strict=True)]
 
@@ -167,7 +168,7 @@ MAX_BITWISE_SAMPLE_VALUES = 1 << 13
 """Samples of at most this many values are compared to the bit; of larger ones the first real rows are enough."""
 
 
-def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
+def self_test(call: Call, kernel: Kernel, exact: bool) -> Result:
     """Return what the kernel makes of a block of samples, None unless its rows are what the operation makes of one."""
     values: Values = []
     rows = 2 if all(np.size(v.sample) <= MAX_BITWISE_SAMPLE_VALUES for v in call.values if v.batched) else 1
@@ -184,7 +185,7 @@ def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
     return made if all(_agrees(m, s, rows, exact) for m, s in pairs) else None
 
 
-def _block(sample: Any, rows: int) -> Any:
+def _block(sample: Any, rows: int) -> Result:
     """Return rows of samples, with the sample's strides; one row without a copy."""
     if rows == 1:
         return sample[None]

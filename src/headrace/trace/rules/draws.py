@@ -9,7 +9,7 @@ from headrace.core.random import BlockGenerator
 from headrace.core.random.arguments import as_block_argument
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules.common import constant, is_known, operand_rows, rank
-from headrace.trace.values import Call, Kernel, Value, Values
+from headrace.trace.values import Call, Kernel, Result, Value, Values
 
 METHODS = ("random", "uniform", "normal", "bernoulli", "integers", "permutation", "choice", "shuffle")
 NUMBERS = frozenset({"low", "high", "loc", "scale", "p"})
@@ -35,7 +35,7 @@ def draw_rule(call: Call, _exact: bool) -> Kernel | None:
         method = "permutation"
         getters["x"] = operand_rows(call.args[0])
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         words = values[state.slot]
         rng = BlockGenerator(int(words[0, 0]), words[:, 1:], used)
         return getattr(rng, method)(**{name: get(values, n) for name, get in getters.items()})
@@ -43,7 +43,7 @@ def draw_rule(call: Call, _exact: bool) -> Kernel | None:
     return kernel
 
 
-def _getter(name: str, item: Any) -> Any:
+def _getter(name: str, item: Any) -> Result:
     if is_known(item):
         fixed = as_block_argument(constant(item)) if name in NUMBERS | ARRAYS else constant(item)
         return lambda _values, _n: fixed

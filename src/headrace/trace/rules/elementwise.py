@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from headrace.columns.dense import choose_rows
+from headrace.core.types import DType
 from headrace.trace.rules.common import by_row, dtypes, is_known, operand, operand_rows
-from headrace.trace.values import Call, Fresh, Kernel, Value, Values, map_arguments
+from headrace.trace.values import Call, Fresh, Kernel, Result, Value, Values, map_arguments
 
 UFUNCS = {name: fn for name, fn in sorted(vars(np).items()) if isinstance(fn, np.ufunc)}
 UFUNCS |= {fn.__name__: fn for fn in UFUNCS.values()}
@@ -77,7 +78,7 @@ def sample_rank(sample: Any) -> int:
     return int(np.ndim(sample[0] if isinstance(sample, tuple | list) else sample))
 
 
-def _dtype(sample: Any) -> np.dtype[Any]:
+def _dtype(sample: Any) -> DType:
     return (sample[0] if isinstance(sample, tuple | list) else sample).dtype  # type: ignore[no-any-return]
 
 
@@ -85,7 +86,7 @@ Doubt = Callable[[Any, list[Any]], Any]
 """From a result and its operands to a mask of the values that may depend on the loop, None for none."""
 
 
-def nan_or_zero(made: Any, operands: list[Any]) -> Any:
+def nan_or_zero(made: Any, operands: list[Any]) -> Result:
     """NaNs, and zeros that come of a negative zero."""
     doubtful = np.isnan(made)
     zeros = made == 0
@@ -95,7 +96,7 @@ def nan_or_zero(made: Any, operands: list[Any]) -> Any:
     return doubtful
 
 
-def two_nans(made: Any, operands: list[Any]) -> Any:
+def two_nans(made: Any, operands: list[Any]) -> Result:
     """NaNs of which two met."""
     if any(np.size(part) < made.size // 8 and not np.isnan(part).any() for part in operands):
         return None
@@ -123,7 +124,7 @@ def guard_rows(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
     getters = [operand(p, axes) for p in parts if isinstance(p, Value | float)]
     slots = [v.slot for v in call.values if v.batched]
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         made = direct(values, n)
         doubtful = doubt(made, [get(values) for get in getters])
         if doubtful is not None and doubtful.any():
@@ -153,7 +154,7 @@ def per_row_loop(call: Call, fn: np.ufunc) -> Kernel | None:
     getters = [operand(a, axes) for a in call.args]
     settings = call.kwargs
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         out = np.empty((n, size + 1), sample.dtype)[:, :size].reshape(n, *shape)
         return fn(*[g(values) for g in getters], out=out, **settings)
 
@@ -189,7 +190,7 @@ def where(call: Call, _exact: bool) -> Kernel | None:
         return broadcast(call, np.where)
     yes, no = (operand_rows(s) for s in sides)
 
-    def whole_rows(values: Values, n: int) -> Any:
+    def whole_rows(values: Values, n: int) -> Result:
         return choose_rows(values[chosen.slot], yes(values, n), no(values, n))
 
     return whole_rows
@@ -217,8 +218,8 @@ def select(call: Call, _exact: bool) -> Kernel | None:
     args = map_arguments(call.args, lambda item: operand(item, axes))
     kwargs = map_arguments(call.kwargs, lambda item: operand(item, axes))
 
-    def kernel(values: Values, _: int) -> Any:
-        def got(getter: Any) -> Any:
+    def kernel(values: Values, _: int) -> Result:
+        def got(getter: Any) -> Result:
             return getter(values)
 
         return np.select(*map_arguments(args, got), **map_arguments(kwargs, got))
@@ -246,7 +247,7 @@ def in_place_rule(name: str) -> Callable[[Call, bool], Kernel | None]:
         axes, shape, dtype = sample.ndim, sample.shape, sample.dtype
         getters = [operand(a, axes) for a in call.args]
 
-        def kernel(values: Values, n: int) -> Any:
+        def kernel(values: Values, n: int) -> Result:
             return fn(*[g(values) for g in getters], out=np.empty((n, *shape), dtype), casting="same_kind")
 
         return guard_rows(call, kernel, two_nans) if exact and name in MIXING and _two_may_be_nan(call) else kernel

@@ -12,17 +12,17 @@ from headrace.trace.rules import windows
 from headrace.trace.rules.casts import exactly
 from headrace.trace.rules.common import Rule, constant, is_known, named_arguments, operand, operand_rows, rank
 from headrace.trace.rules.shapes import mapped_rule, shift_axis
-from headrace.trace.values import Call, Kernel, Value, Values, leaves
+from headrace.trace.values import Call, Kernel, Result, Value, Values, leaves
 
 
-def _basic(index: Any) -> bool:
+def _basic(index: object) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     return all(p is None or p is Ellipsis or isinstance(p, slice | int | np.integer) for p in parts) and not any(
         isinstance(p, bool) for p in parts
     )
 
 
-def _lead_index(index: Any) -> tuple[Any, ...]:
+def _lead_index(index: object) -> tuple[Any, ...]:
     """Return the index of a row as one of a block."""
     return (slice(None), *(index if isinstance(index, tuple) else (index,)))
 
@@ -58,14 +58,14 @@ def getitem_rule(call: Call, exact: bool) -> Kernel | None:
     if not source.batched:
         return lambda values, _: values[slot][tuple(g(values) for g in getters)]
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         rows = np.arange(n).reshape(n, *(1,) * axes)
         return values[slot][(rows, *[g(values) for g in getters])]
 
     return kernel
 
 
-def _number(part: Any) -> bool:
+def _number(part: object) -> bool:
     if isinstance(part, Value):
         return bool(part.sample.dtype.kind in "iu")
     return isinstance(part, int) and not isinstance(part, bool)
@@ -89,7 +89,7 @@ def setitem_rule(call: Call, exact: bool) -> Kernel | None:
         axes = np.ndim(call.sample[fixed])
         given = operand(value, axes)
 
-        def kernel(values: Values, n: int) -> Any:
+        def kernel(values: Values, n: int) -> Result:
             made = np.array(start(values, n), order="C")
             made[led] = given(values)
             return made
@@ -101,7 +101,7 @@ def setitem_rule(call: Call, exact: bool) -> Kernel | None:
     numbers = [operand(p, 0) for p in parts]
     given = operand(value, call.sample.ndim - len(parts))
 
-    def by_number(values: Values, n: int) -> Any:
+    def by_number(values: Values, n: int) -> Result:
         made = np.array(start(values, n), order="C")
         made[(np.arange(n), *[g(values) for g in numbers])] = given(values)
         return made
@@ -117,7 +117,7 @@ def _masked_rule(call: Call, start: Any) -> Kernel | None:
     hidden, given = operand_rows(mask), operand(value, call.sample.ndim)
     dtype = call.sample.dtype
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         filler = np.empty(1, dtype)
         new = given(values)
         if not isinstance(new, np.ndarray):
@@ -153,7 +153,7 @@ def take_along_axis(call: Call, _exact: bool) -> Kernel | None:
     return lambda values, n: np.take_along_axis(array(values, n), numbers(values, n), axis)
 
 
-def looked_up(fn: Callable[..., Any], table_at: int) -> Rule:
+def looked_up(fn: Callable[..., object], table_at: int) -> Rule:
     """`searchsorted` and `digitize`: comparisons with a table that is the same for all rows."""
 
     def rule(call: Call, _exact: bool) -> Kernel | None:
@@ -167,7 +167,7 @@ def looked_up(fn: Callable[..., Any], table_at: int) -> Rule:
         if not is_known(rest):
             return None
 
-        def kernel(values: Values, _: int) -> Any:
+        def kernel(values: Values, _: int) -> Result:
             pair = [None, None]
             pair[table_at], pair[1 - table_at] = fixed(values), values[numbers.slot]
             return fn(*pair, *rest, **named)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.rules.common import Rule, rank
-from headrace.trace.values import Call, Kernel, Value, Values
+from headrace.trace.values import Call, Kernel, Operand, Result, Value, Values
 
 
 def matmul(call: Call, exact: bool) -> Kernel | None:
@@ -22,7 +22,7 @@ def matmul(call: Call, exact: bool) -> Kernel | None:
     if not exact and not b.batched and rank(a) == 1 and rank(b) == 2:
         return lambda values, _: values[a.slot] @ values[b.slot]
 
-    def lifted(value: Any, item: Value, vector: tuple[Any, ...]) -> Any:
+    def lifted(value: Any, item: Value, vector: tuple[Any, ...]) -> Operand:
         if rank(item) == 2:
             return value
         return value[(slice(None), *vector)] if item.batched else value[vector]
@@ -30,7 +30,7 @@ def matmul(call: Call, exact: bool) -> Kernel | None:
     drop = (slice(None), 0) if rank(a) == 1 else (slice(None),)
     drop = (*drop, ..., 0) if rank(b) == 1 else drop
 
-    def kernel(values: Values, _: int) -> Any:
+    def kernel(values: Values, _: int) -> Result:
         left = lifted(values[a.slot], a, (None, slice(None)))
         right = lifted(values[b.slot], b, (slice(None), None))
         return np.ascontiguousarray(np.matmul(left, right)[drop])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from headrace.trace.rules.common import Rule, along_axis, constant, is_known, named_arguments, rank
 from headrace.trace.rules.shapes import shift_axis
-from headrace.trace.values import Call, Kernel, Value, Values
+from headrace.trace.values import Call, Kernel, Result, Value, Values
 
 
-def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
+def along(fn: Callable[..., object], default: int | None, *others: str) -> Rule:
     """Make a rule for a function along one axis; over the flattened row if the axis is None."""
 
     def rule(call: Call, _exact: bool) -> Kernel | None:
@@ -34,7 +33,7 @@ def fill_rule(_call: Call, _exact: bool) -> Kernel | None:
     return None
 
 
-def running(fn: Callable[..., Any], default: int | None) -> Rule:
+def running(fn: Callable[..., object], default: int | None) -> Rule:
     """Running sums and products go from left to right, in every loop."""
     inner = along(fn, default, "dtype")
 
@@ -55,7 +54,7 @@ def diff(call: Call, _exact: bool) -> Kernel | None:
     source = given["a"]
     axis, times, slot = shift_axis(constant(given["axis"]), rank(source)), constant(given["n"]), source.slot
 
-    def kernel(values: Values, _: int) -> Any:
+    def kernel(values: Values, _: int) -> Result:
         return np.diff(values[slot], times, axis)
 
     return kernel if source.sample.dtype.kind in "biufmM" else None

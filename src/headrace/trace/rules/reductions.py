@@ -20,7 +20,7 @@ EXACT_INTEGERS = 1 << 20
 """How many integers of up to 32 bits add up exactly in a float64, in any order."""
 
 
-def reduction(fn: Callable[..., Any], *names: str) -> Rule:
+def reduction(fn: Callable[..., object], *names: str) -> Rule:
     """Return a reduction, as function or method."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:
@@ -49,7 +49,7 @@ def reduction(fn: Callable[..., Any], *names: str) -> Rule:
 ORDER_FREE = (np.any, np.all, np.argmax, np.argmin)
 
 
-def _same_bits(fn: Callable[..., Any], call: Call, source: Value) -> bool:
+def _same_bits(fn: Callable[..., object], call: Call, source: Value) -> bool:
     dtype, result = source.sample.dtype, call.sample.dtype
     if fn in ORDER_FREE:
         return dtype.char not in "gG"

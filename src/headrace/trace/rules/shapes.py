@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.rules.common import Rule, constant, is_known, is_static, named_arguments, operand_rows, rank
-from headrace.trace.values import Call, Kernel, Value, Values
+from headrace.trace.values import Call, Kernel, Result, Value, Values
 
 
 def one_operand(call: Call) -> Value | None:
@@ -81,7 +81,7 @@ def _transpose(call: Call, _exact: bool) -> Kernel | None:
     return lambda values, _: values[slot].transpose(whole)
 
 
-def _axes(given: Any, axes: int) -> Any:
+def _axes(given: Any, axes: int) -> Result:
     if isinstance(given, tuple | list):
         return tuple(shift_axis(a, axes) for a in given)
     return shift_axis(given, axes)
@@ -135,7 +135,7 @@ def pad(call: Call, exact: bool) -> Kernel | None:
     return lambda values, _: np.pad(values[slot], widths, constant_values=value)
 
 
-def join_rule(combine: Callable[..., Any], default: int, *, new_axis: bool) -> Rule:
+def join_rule(combine: Callable[..., object], default: int, *, new_axis: bool) -> Rule:
     """`concatenate` and `stack` of values and constants."""
 
     def rule(call: Call, _exact: bool) -> Kernel | None:

@@ -10,10 +10,10 @@ from numpy.lib.stride_tricks import as_strided
 
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules.common import constant, is_known, operand, operand_rows
-from headrace.trace.values import Call, Kernel, Value, Values
+from headrace.trace.values import Call, Kernel, Result, Value, Values
 
 
-def moving(index: Any) -> bool:
+def moving(index: object) -> bool:
     """Return whether an index holds a slice by data."""
     return any(isinstance(p, slice) and not is_known(p) for p in (index if isinstance(index, tuple) else (index,)))
 
@@ -28,7 +28,7 @@ class Slide:
     stop: Value
     length: int
 
-    def starts(self, values: Values) -> Any:
+    def starts(self, values: Values) -> Result:
         """Return where the slice begins in each row. Raise if NumPy would truncate it."""
         first, end = (values[v.slot].astype(np.int64) for v in (self.start, self.stop))
         if not ((first >= 0) & (first <= self.size - self.length) & (end - first == self.length)).all():
@@ -43,7 +43,7 @@ class Slide:
         return found is not None and found[0] >= 0 and found[1] <= min(self.size, largest) - self.length
 
 
-def _windows(block: Any, fixed: tuple[Any, ...], slides: list[Slide], *, writeable: bool = False) -> Any:
+def _windows(block: Any, fixed: tuple[Any, ...], slides: list[Slide], *, writeable: bool = False) -> Result:
     """Return a view with axes for the rows, for the starts of slices, and for their contents."""
     view = block[(slice(None), *fixed)]
     shape = list(view.shape)
@@ -64,7 +64,7 @@ def window_getitem(call: Call) -> Kernel:
     call.loose = not all(s.within for s in slides)
     rows = operand_rows(source)
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         return _windows(rows(values, n), fixed, slides)[(np.arange(n), *[s.starts(values) for s in slides])]
 
     return kernel
@@ -77,7 +77,7 @@ def window_setitem(call: Call) -> Kernel:
     before = operand_rows(target)
     given = operand(value, call.sample[fixed].ndim)
 
-    def kernel(values: Values, n: int) -> Any:
+    def kernel(values: Values, n: int) -> Result:
         made = np.array(before(values, n), order="C")
         begins = [s.starts(values) for s in slides]
         _windows(made, fixed, slides, writeable=True)[(np.arange(n), *begins)] = given(values)
@@ -110,7 +110,7 @@ def _taken_apart(source: Any, index: Any) -> tuple[tuple[Any, ...], list[Slide]]
     return tuple(fixed), slides
 
 
-def _length(part: Any) -> int:
+def _length(part: object) -> int:
     if isinstance(part, slice) and is_known(part.step) and constant(part.step) in (None, 1):
         (start, before), (stop, after) = _line(part.start), _line(part.stop)
         if isinstance(start, Value) and start is stop and after > before:
@@ -118,7 +118,7 @@ def _length(part: Any) -> int:
     raise Untraceable("slices by data, and not `i : i + length`")
 
 
-def _line(value: Any) -> tuple[Any, int]:
+def _line(value: object) -> tuple[Any, int]:
     """Return a number as another one plus a constant."""
     offset = 0
     while isinstance(value, Value) and value.call is not None and value.call.name in ("add", "subtract"):
@@ -133,7 +133,7 @@ def _line(value: Any) -> tuple[Any, int]:
     return (value if number else None), offset
 
 
-def _whole(item: Any) -> bool:
+def _whole(item: object) -> bool:
     return is_known(item) and isinstance(constant(item), int | np.integer) and not isinstance(constant(item), bool)
 
 
