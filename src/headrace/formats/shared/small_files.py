@@ -49,6 +49,7 @@ class SmallFiles:
         if ctx.with_ids:
             assert names.ids is not None, "parents are read with ids"
             rows.ids = _ids(ctx, names.ids.tolist(), stops)
+        _ = rows.nbytes  # counted once: each part has its share
         parts, start = [], 0
         for path, stop, seen in zip(paths, stops.tolist(), signatures, strict=True):
             part = rows.cut(start, stop)
