@@ -34,7 +34,7 @@ def tensor_hint(node: object, error: BaseException | str) -> str | None:
     if isinstance(error, AttributeError) and isinstance(error.obj, GIVEN):
         if error.name == "decode" and isinstance(error.obj, str):
             return "it is a str already: remove .decode()"
-        return ATTRIBUTES.get(error.name) or (TENSOR if _calls_tensorflow(node) else None)
+        return ATTRIBUTES.get(error.name or "") or (TENSOR if _calls_tensorflow(node) else None)
     if isinstance(error, TypeError) and "SparseTensor" in str(error) and _calls_tensorflow(node):
         return SPARSE
     return None
