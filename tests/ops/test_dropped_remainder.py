@@ -71,7 +71,7 @@ def test_a_failure_in_the_remainder_is_raised_after_the_last_group(kind, make):
     assert (len(batches), error) == (2, "bad 9")
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     n=st.integers(0, 13),
     size=st.integers(1, 5),
