@@ -21,6 +21,7 @@ SAME = {
     "a shape": lambda m: hr.TensorSpec(tf.TensorShape([None, 2]) if m is tf else [None, 2], m.int32),
     "an unknown shape": lambda m: hr.TensorSpec(tf.TensorShape(None) if m is tf else None, m.int32),
     "range": lambda m: list(D.range(3, output_type=m.int32)),
+    "counter": lambda m: D.counter(dtype=m.int32).element_spec,
     "convert_image_dtype": lambda m: hr.image.convert_image_dtype(np.ones((1, 1, 3), np.uint8), m.float32).tolist(),
     "decode_png": lambda m: hr.image.decode_png(PNG, dtype=m.uint16).dtype,
     "decode_image": lambda m: hr.image.decode_image(PNG, dtype=m.float32).dtype,

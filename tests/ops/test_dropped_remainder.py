@@ -9,6 +9,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.distribute.even_shard import EvenShard
@@ -67,6 +69,30 @@ def rows_of(kind):
 def test_a_failure_in_the_remainder_is_raised_after_the_last_group(kind, make):
     *batches, error = told(rows_of(kind)(make(9)))
     assert (len(batches), error) == (2, "bad 9")
+
+
+@settings(max_examples=30)
+@given(
+    n=st.integers(0, 13),
+    size=st.integers(1, 5),
+    bad=st.frozensets(st.integers(0, 12), max_size=4),
+    kind=st.sampled_from(["batch", "batch ahead", "padded_batch", "ragged_batch"]),
+    in_turn=st.booleans(),
+)
+def test_planted_failures_are_all_seen_in_their_places(n, size, bad, kind, in_turn):
+    """What is expected is computed here: the reference is put to the same test."""
+    rows = D.range(n).map(failing(*bad))
+    rows = rows.filter(lambda x: x >= 0) if in_turn else rows
+    groups = [range(start, start + size) for start in range(0, n - size + 1, size)]
+    expected = [next((f"bad {i}" for i in group if i in bad), list(group)) for group in groups]
+    dropped = [f"bad {i}" for i in range(len(groups) * size, n) if i in bad]
+    batches = {
+        "batch": rows.batch(size, drop_remainder=True),
+        "batch ahead": rows.batch(size, drop_remainder=True, num_parallel_calls=2),
+        "padded_batch": rows.padded_batch(size, drop_remainder=True),
+        "ragged_batch": rows.ragged_batch(size, drop_remainder=True),
+    }
+    assert told(batches[kind]) == expected + dropped[:1]
 
 
 def test_a_file_that_is_missing_is_not_lost(tmp_path):

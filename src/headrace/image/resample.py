@@ -66,7 +66,7 @@ def _cubic(size: int, wanted: int) -> Taps:
 
 
 def _area(size: int, wanted: int) -> Taps:
-    """Return how much of each pixel a new one covers, in TensorFlow's arithmetic: `area_scale` makes a mean of it."""
+    """Return how much of each pixel a larger one covers, as TensorFlow rounds it; `area_scale` makes means of sums."""
     scale = np.float32(np.float32(size) / np.float32(wanted))
     starts = (np.arange(wanted, dtype=np.float32) * scale)[:, None]
     stops = (np.arange(1, wanted + 1, dtype=np.float32) * scale)[:, None]

@@ -20,6 +20,7 @@ from headrace.execute.stream import Stream
 from headrace.indexed.numbered import Numbered, NumberedStream
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.plan.datasets import dataset_of
+from headrace.plan.dtypes import numpy_dtype
 from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec
@@ -47,7 +48,7 @@ def counter(start: int = 0, step: int = 1, dtype: DTypeLike = np.int64, name: st
     [np.int64(10), np.int64(15), np.int64(20)]
     """
     return dataset_of(
-        Counter(np.asarray(start)[()], np.asarray(step)[()], np.dtype(dtype), site=user_site(), name=name)
+        Counter(np.asarray(start)[()], np.asarray(step)[()], numpy_dtype(dtype), site=user_site(), name=name)
     )
 
 
