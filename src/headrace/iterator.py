@@ -20,8 +20,9 @@ from headrace.columns.block import Block, Failure
 from headrace.core.closer import Closer
 from headrace.core.deferred import Deferred
 from headrace.core.keys import ROOT, mix_key
+from headrace.distribute.drawn_rows import Drawn, Position, drawn_rows
 from headrace.distribute.merge_states import marks_among
-from headrace.distribute.mixtures import adopted, is_chain, mixtures_as_json, mixtures_of, rows_given, with_histories
+from headrace.distribute.mixtures import adopted, is_chain, mixtures_as_json, mixtures_of, with_histories
 from headrace.errors import NONSENSE, ElementError, HeadraceError, StateError
 from headrace.execute import changes
 from headrace.execute import state as states
@@ -555,7 +556,8 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         """Change the weights of `hr.mix` from the next element on; the rest of its schedule is dropped.
 
         Rows that were read ahead are drawn anew. Operations after the mixture that hold rows (shuffle, pack, windows)
-        give these out first. In a run of several processes, call it in all of them after the same step. The weights are
+        give these out first. In a run of several processes, call it in all of them after the same step: all of them
+        then change at the same row. To find it, elements may be made again, on the calling thread. The weights are
         part of the state from here on.
 
         Args:
@@ -607,16 +609,18 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             if not 0 <= mixture < len(found):
                 raise ValueError(f"mixture_report: the plan has {len(found)} mixtures (hr.mix), not a number {mixture}")
             mix = found[mixture].mix
-            rows, exact = self._rows_of_mixture(place, mixture)
-            if not exact and not is_chain(place.course.plan, mix):
+            drawn = self._drawn(place, mixture)
+            if drawn.marks is None and not is_chain(place.course.plan, mix):
                 raise HeadraceError("mixture_report: the mixture is one of several inputs, or repeated; read it alone")
+            if drawn.marks is not None:
+                place = place._replace(mark=SavedMark(drawn.marks))
             if mix.counts:
-                known = self._counts_of(place, mixture, rows if exact else rows - 1).by_name()
+                known = self._counts_of(place, mixture, drawn.used).by_name()
                 return {
                     name: {"rows": n.rows, "epochs": mix.epochs(name, n.rows), "tokens": n.tokens}
                     for name, n in sorted({**dict.fromkeys(mix.choices.names, SourceCount(0, 0, 0)), **known}.items())
                 }
-            counts = mix.choices.history.counts(rows, self._mixture_key(place, mix))
+            counts = mix.choices.history.counts(drawn.used, self._mixture_key(place, mix))
             return {name: {"rows": n, "epochs": mix.epochs(name, n)} for name, n in sorted(counts.items())}
 
     def _counts_of(self, place: Place, mixture: int, rows: int) -> MixCounts:
@@ -644,14 +648,16 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
     def _changed(self, place: Place, number: int, names: tuple[str, ...], segments: tuple[MixSegment, ...]) -> Place:
         """Return the same position with other weights of a mixture from the next row that it draws."""
         mix = mixtures_of(place.course.plan)[number].mix
-        rows, exact = self._rows_of_mixture(place, number)
+        drawn = self._drawn(place, number)
+        rows = drawn.rows
         now = max((segment for segment in segments if segment.start <= rows), key=lambda segment: segment.start)
         later = tuple(segment for segment in segments if segment.start > rows)
         first = MixSegment(rows, names, now.weights)
         history = mix.choices.history
         before: dict[str, int] | None = None
-        if exact:  # a mixture by tokens has its counts in its marks
+        if drawn.marks is not None:  # a mixture by tokens has its counts in its marks
             before = {} if mix.unit == "tokens" else history.counts(rows, self._mixture_key(place, mix))
+            place = place._replace(mark=SavedMark(drawn.marks))
         changed = history.changed(rows, (first, *later), before)
         course = place.course
 
@@ -661,32 +667,12 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         course = replace(course, given_plan=change(course.given_plan), plan=change(course.plan))
         return place._replace(course=course)
 
-    def _rows_of_mixture(self, place: Place, number: int) -> tuple[int, bool]:
-        """How many rows a mixture has drawn for what was delivered, and whether just these.
-
-        If operations hold rows, the pass is opened at its place, in single rows, to learn how many they hold. One more
-        counts as drawn: a part of it may have been used.
-        """
-        plan = place.course.plan
-        mix = mixtures_of(plan)[number]
-        marks = place.mark.marks()
-        rows = rows_given(plan, mix.mix, marks, place.delivered)
-        if rows is not None:
-            position = marks.get(mix.number)
-            again = position is not None and (position.ordinal != rows or (position.own and position.offset))
-            return rows, not again
-        run = Pass(Prepared.of, block_rows=1, options=merge_options(plan), sizes=place.course.sizes)
-        try:
-            run.open(run.context(Prepared.of(plan)).epoch(place.course.epoch), place.mark.marks())
-            found = run.root.ordinals().get(mix.number)
-        finally:
-            run.close()
-        if found is None:
-            raise HeadraceError(
-                "it is not known how far the mixture was read: an operation after it looks for its rows by number. Put "
-                'the mixture after that operation, or restore a state with hr.mix(..., on_change="adopt")'
-            )
-        return found + 1, False
+    def _drawn(self, place: Place, number: int) -> Drawn:
+        """How far a mixture was read for what was delivered."""
+        course = place.course
+        return drawn_rows(
+            Position(course.plan, course.epoch, course.sizes, place.mark.marks(), place.delivered), number
+        )
 
     def stats(self) -> Stats:
         """Return statistics of each stage: rows, blocks, bytes, busy and waiting seconds. Prints as a table.

@@ -238,7 +238,7 @@ def rows_given(plan: Node, mix: Mix, marks: Marks, delivered: int) -> int | None
     rows = delivered
     for number, above in enumerate(chain):
         if isinstance(above, Distribute):
-            found = _rows_dealt(plan, above, marks, rows)
+            found = rows_dealt(plan, above, marks, rows)
             if found is None or any(not (n.one_to_one or n.transparent) for n in chain[:number]):
                 return None
             rows = found
@@ -261,7 +261,7 @@ def is_chain(plan: Node, mix: Mix) -> bool:
     return True
 
 
-def _rows_dealt(plan: Node, node: Distribute, marks: Marks, delivered: int) -> int | None:
+def rows_dealt(plan: Node, node: Distribute, marks: Marks, delivered: int) -> int | None:
     """How many rows all processes together were given, by the mark of one of them."""
     line = -1
     for each in walk(plan):

@@ -63,6 +63,7 @@ class Pass:
     ) -> None:
         self.prepare = prepare
         self.block_rows = block_rows
+        self.stepwise = False
         self.options = options
         self.scan = scan
         self.stage: Stage = Stage("pass")
@@ -106,6 +107,13 @@ class Pass:
     def time_calls(self) -> None:
         """Record how long the calls of every stage take. Call this before the pass is opened."""
         self.stage.latencies = Latencies()
+
+    def read_stepwise(self) -> None:
+        """Read no row before it is needed: one by one, without threads. Call this before the pass is opened.
+
+        How far an input is read then follows from the rows that were pulled alone.
+        """
+        self.stepwise, self.block_rows = True, 1
 
     def open(self, context: Context, marks: Marks = START, *, flush: bool = True) -> None:
         """Open the context's plan at these positions.

@@ -24,7 +24,7 @@ from headrace.ops.shared.arguments import integer, one_of
 from headrace.ops.shared.counted_mix import CountedMixStream, Later
 from headrace.ops.shared.gather import NumberStream
 from headrace.ops.shared.mix_counts import MixCounts, Unit
-from headrace.ops.shared.mix_history import MixHistory, MixSegment, check_names, law_of
+from headrace.ops.shared.mix_history import MixHistory, MixSegment, check_names, forgotten, law_of
 from headrace.ops.shared.row_sizes import size_arguments
 from headrace.ops.zip import branch_context
 from headrace.plan.cardinality import ENDLESS, INFINITE, UNKNOWN, Cardinality
@@ -354,12 +354,40 @@ class MixStream(ChooseStream):
             if each.skip(rows, replay=True) < rows:
                 raise StateError("a source of the mixture ended before the element where the state was taken")
         self._made_until = [self._next_choice()]
+        self._unplaced = 0
 
     def pull(self, want: int) -> Made:
+        if self._unplaced:
+            raise forgotten(self._choices.history.segments[0].start)
         made = super().pull(want)
         if isinstance(made, Block | Failure):
             self._made_until[0] += made.rows
         return made
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        """Skip rows that an earlier run made: the law says how many of them each source had.
+
+        So a state of a mixture whose rows were found by number is restored if they no longer are, even if the weights
+        were changed since and earlier ones are forgotten.
+        """
+        start, history = self._next_choice(), self._choices.history
+        known = history.segments[0].start
+        if not (replay and self._endless) or self._ended or any(self._waiting) or 0 < start < known:
+            return 0
+        self._unplaced += count
+        if start + self._unplaced < known:  # how many rows each source had here is forgotten, but not later on
+            return count
+        passed, self._unplaced = self._unplaced, 0
+        key = self._choices.seed.key(self._path)
+        before = history.counts(start, key) if start else {}
+        after = history.counts(start + passed, key)
+        for name, source in zip(self._choices.names, self._inputs, strict=False):
+            rows = after.get(name, 0) - before.get(name, 0)
+            if source.skip(rows, replay=True) < rows:
+                raise StateError("a source of the mixture ended before the element where the state was taken")
+        self._inputs[-1].skip(passed, replay=True)
+        self._made_until[0] = self._next_choice()
+        return count
 
     def _next_choice(self) -> int:
         waiting = self._waiting[-1]
