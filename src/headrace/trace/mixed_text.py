@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.identity.code import instructions
 from headrace.plan.spec import LeafSpec, Spec
+from headrace.trace.values import Operand, Traced
 
 Path = tuple[Any, ...]
 """The path to a value: the name of an argument, then keys."""
@@ -74,7 +75,7 @@ def check_comparisons(fn: object, spec: Spec) -> None:
     arguments = element if spec.structure.unpacks else (element,)
     named = dict(zip(fn.__code__.co_varnames[: fn.__code__.co_argcount], arguments, strict=False))
     for line, path, other in _comparisons(fn):
-        component: Any = named.get(path[0])
+        component: Operand = named.get(path[0])
         for key in path[1:]:
             try:
                 component = component[key] if isinstance(component, dict | tuple) else None
@@ -151,7 +152,7 @@ def _operand(
     return None
 
 
-def _contents(cell: CellType) -> Any:
+def _contents(cell: CellType) -> Traced:
     try:
         return cell.cell_contents
     except ValueError:  # not assigned yet
