@@ -20,6 +20,7 @@ from headrace.columns.block import Block, Failure
 from headrace.core.closer import Closer
 from headrace.core.deferred import Deferred
 from headrace.core.keys import ROOT, mix_key
+from headrace.core.types import JsonObject, Nested, Reduced
 from headrace.distribute.drawn_rows import Drawn, Position, drawn_rows
 from headrace.distribute.merge_states import marks_among
 from headrace.distribute.mixtures import adopted, is_chain, mixtures_as_json, mixtures_of, with_histories
@@ -79,7 +80,7 @@ class Epochs:
     widths: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Epochs, (self.next, self.seeds, None, self.sizes)
 
     def begin(self) -> int:
@@ -94,7 +95,7 @@ class Epochs:
         with self.lock:
             self._set(number)
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """Continue after a restored pass."""
         with self.lock:
             self._set(state["epoch"] + 1)
@@ -148,7 +149,7 @@ class Place(NamedTuple):
 _serials = count(1)
 
 
-_FixedParts = tuple[list[int], dict[str, Any], tuple[int, int, int] | None]
+_FixedParts = tuple[list[int], JsonObject, tuple[int, int, int] | None]
 _fixed_parts: WeakKeyDictionary[Node, _FixedParts] = WeakKeyDictionary()
 """What the states of all passes over a plan share: the first `state()` of every later pass need not find it again."""
 
@@ -176,7 +177,7 @@ class Undelivered(Exception):  # noqa: N818 - not an error of its own
         self.error = error
 
 
-def _fail(error: ElementError) -> Any:
+def _fail(error: ElementError) -> Nested:
     raise error.copy()
 
 
@@ -205,9 +206,9 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         plan: Node,
         epochs: Epochs,
         settings: Settings = Settings(),
-        state: Any = None,
+        state: JsonObject | None = None,
         meter: Meter | None = None,
-        deliver: Callable[[Any], Any] | None = None,
+        deliver: Callable[[Nested], Any] | None = None,
     ) -> None:
         self._epochs = epochs
         self._settings = settings
@@ -375,7 +376,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         assert self._run is not None
         itself = weakref.ref(self)
 
-        def stats() -> dict[str, Any]:
+        def stats() -> JsonObject:
             found = itself()
             return {"stages": []} if found is None else found.stats()
 
@@ -459,11 +460,11 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
                     raise item.error.copy()
             yield item
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """Return the position of this pass: a small dict of JSON values. Takes microseconds, and nothing is drained."""
         return self._state_at(self._place)
 
-    def _state_at(self, place: Place) -> dict[str, Any]:
+    def _state_at(self, place: Place) -> JsonObject:
         plan = place.course.plan
         described = self._described
         if described is None or described.plan is not plan:
@@ -482,7 +483,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         coming = [step for step in self._excluded if step >= place.delivered]
         return states.sealed({**state, "exclude": coming}) if coming else state
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """Go to a position that `state()` returned, of this iterator or of one over an equal pipeline.
 
         Args:
@@ -522,7 +523,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             self._cursor = _at(place)
             self._shut(trim=False)
 
-    def _state_of_step(self, step: int, epoch: int) -> dict[str, Any]:
+    def _state_of_step(self, step: int, epoch: int) -> JsonObject:
         """The state of a pass over `epoch` that has delivered `step` elements; this iterator goes there."""
         with self._lock:
             course = replace(self._course, epoch=epoch)
@@ -537,7 +538,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             self._shut()
             return self.state()
 
-    def _adopt(self, given: dict[str, Any], given_plan: Node) -> None:
+    def _adopt(self, given: JsonObject, given_plan: Node) -> None:
         state, plan, changed = adopted(states.opened(given), given_plan)
         states.check(state, plan)
         marks = marks_among(state, plan)
@@ -586,7 +587,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             self._shut()
             self._cursor = _at(place)
 
-    def mixture_report(self, *, mixture: int = 0) -> dict[str, dict[str, Any]]:
+    def mixture_report(self, *, mixture: int = 0) -> dict[str, JsonObject]:
         """Return how many rows of each source of a mixture were delivered so far, and how many epochs that is.
 
         Args:

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
 
 from headrace.core.keys import globally_seeded
+from headrace.core.types import LibraryObject, Nested
 from headrace.errors import StateError
 from headrace.execute.state import first_unseeded, require_seeds
 from headrace.plan.node import Node
@@ -61,15 +61,15 @@ class AccelerateLoader:
         )
 
 
-class Skipped(Iterator[Any]):
+class Skipped(Iterator[Nested]):
     """A pass of unknown length whose first elements are dropped to resume: it must not end among them."""
 
-    def __init__(self, elements: Iterator[Any], loader: AccelerateLoader) -> None:
+    def __init__(self, elements: Iterator[Nested], loader: AccelerateLoader) -> None:
         self._elements = elements
         self._count = loader.elements_to_skip
         self._batch_size = loader.batch_size
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Nested:
         try:
             element = next(self._elements)
         except StopIteration:
@@ -144,7 +144,7 @@ def _accelerate_loader() -> AccelerateLoader:
     frame: FrameType | None = sys._getframe(2)
     skipped, size, is_one_of_many = 0, 1, False
     while frame is not None:
-        loader: Any = frame.f_locals.get("self")
+        loader: LibraryObject = frame.f_locals.get("self")
         if frame.f_globals.get("__name__") == ACCELERATE and hasattr(loader, "skip_batches"):
             size = getattr(loader, "total_batch_size", None) or loader.batch_size or 1
             skipped = max(skipped, loader.skip_batches)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from headrace import _native
 from headrace.core.keys import ROOT
+from headrace.core.types import SharedValues
 from headrace.errors import ElementError
 from headrace.execute.budget import POOLED_FRACTION, MemoryBudget, cpus, keep_heap, pool_bytes
 from headrace.execute.context import OBJECTS, Context
@@ -76,7 +77,7 @@ class Pass:
         self.open_streams: set[Input] = set()
         self.cancelled: bool = False
         self.live = False
-        self.shared: dict[Any, Any] = {}
+        self.shared: SharedValues = {}
         self.counters: dict[str, Reports] = {}
         """Counters of the whole pass that `stats()` shows under these names."""
         self.threads: set[int] = set()

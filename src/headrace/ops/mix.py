@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, folded, pick_rows, scalar_block
 from headrace.core import keys
 from headrace.core.keys import Seed
+from headrace.core.types import JsonValue, Nested, UserFunction
 from headrace.errors import SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -226,8 +227,8 @@ class Mix(Node):
     unit: Unit = "rows"
     counts: bool = False
     """Whether tokens are counted."""
-    length_func: Callable[..., Any] | None = None
-    key: Any = None
+    length_func: UserFunction | None = None
+    key: Nested = None
 
     stop_on_empty = True
 
@@ -319,7 +320,7 @@ class MixMark(OwnMark):
     later = None
     """How to find the mark of a row that comes after; of a mark that was restored, only the stream knows."""
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[JsonValue]:
         """As a state holds it."""
         made = super().to_json()
         return made[:-1] if self.counts is None else made

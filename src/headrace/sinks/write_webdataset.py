@@ -7,13 +7,14 @@ import json
 import os
 import tarfile
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import numpy as np
 
 from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.columns.block import Block
+from headrace.core.types import LibraryObject
 from headrace.formats.shared.format import Format
 from headrace.formats.webdataset.format import KEY, TarSamples
 from headrace.formats.webdataset.tar import BLOCK, LONGEST_NAME, key_and_ending
@@ -120,7 +121,7 @@ class Archive(FileWriter):
         self._file.write(bytes(2 * BLOCK))
 
 
-def _members(block: Block) -> Any:
+def _members(block: Block) -> LibraryObject:
     columns = named_columns(block, "a sample is made of a dict")
     if KEY not in columns:
         raise TypeError(f"a sample needs a {KEY}: map(lambda x: {{'{KEY}': ..., **x}}) gives it one")
