@@ -14,7 +14,7 @@ from operator import index
 from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from headrace.core.types import Component, JsonObject, JsonValue, Nested, Reduced
+from headrace.core.types import Component, JsonObject, JsonValue, Reduced
 from headrace.errors import StateError
 
 
@@ -263,7 +263,7 @@ def is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _plain(value: Nested) -> JsonValue:
+def _plain(value: Any) -> JsonValue:
     """Return a field of an own mark as JSON values."""
     if value is None or isinstance(value, bool | str):
         return value
