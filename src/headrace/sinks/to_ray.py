@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.core.types import Component, LibraryObject
+from headrace.core.types import Component, Library, LibraryObject
 from headrace.errors import WorkerError
 from headrace.sinks.tables import TableColumns, TablePart, plan_parts, rows_to_look_at, whole_plan
 from headrace.sources.sql.database import driver
@@ -47,7 +47,7 @@ def to_ray(self: Dataset, partitions: int | None = None) -> LibraryObject:
     return made
 
 
-def _datasource(data: LibraryObject, parts: list[TablePart], row_bytes: float, ds: Dataset) -> LibraryObject:
+def _datasource(data: Library, parts: list[TablePart], row_bytes: float, ds: Dataset) -> LibraryObject:
     count = ds._node.cardinality
     size = int(row_bytes * count) if count.known else None
     tables = [RayTables(part) for part in parts]

@@ -19,7 +19,7 @@ from headrace.cluster.jobs import ClusterWork, Job, run_jobs
 from headrace.cluster.members import Cluster
 from headrace.cluster.ranges import PlanRanges
 from headrace.columns.block import Block
-from headrace.core.types import Component, LibraryObject, Nested, StrPath
+from headrace.core.types import Component, Nested, StrPath
 from headrace.errors import StorageError
 from headrace.formats.shared.files import as_path, local_path, remote
 from headrace.formats.shared.sidecar import SavedIndex
@@ -88,7 +88,7 @@ def write_on_workers(
         return names
 
 
-def _kept_rows(files: Shards, ranges: list[Node], run: LibraryObject) -> Stored:
+def _kept_rows(files: Shards, ranges: list[Node], run: Any) -> Stored:
     """Return the rows of all ranges, made by the workers and kept in files beside those that are to be written."""
     if not files.local:
         raise ValueError(
