@@ -17,6 +17,7 @@ from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.session import Session, SplitStart
 from headrace.cluster.splits import Fragment
 from headrace.columns.block import Block, Failure
+from headrace.core.override import override
 from headrace.execute.budget import cpus
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -76,12 +77,14 @@ class Job(Node):
 class JobStream(Stream):
     """Do the work on the first pull."""
 
-    def __init__(self, node: Job, ctx: Context, at: At) -> None:  # noqa: ARG002 - a place is a number
+    @override
+    def __init__(self, node: Job, ctx: Context, at: At) -> None:  # a place is a number
         self._node = node
         self._ctx = ctx
         self._done = False
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002
+    @override
+    def pull(self, want: int) -> Made:
         if self._done:
             return END
         self._done = True

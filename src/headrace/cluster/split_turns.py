@@ -16,6 +16,7 @@ from headrace.cluster.split_share import SplitShare, TurnsAhead
 from headrace.cluster.thin_block import ExpectedFailure, ThinBlock, merge_thin
 from headrace.columns.block import Item, pick_rows
 from headrace.core.keys import Seed
+from headrace.core.override import override
 from headrace.core.types import AnyFunction
 from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
@@ -95,7 +96,8 @@ class SplitMark(OwnMark):
 class RemoteStream(Stream):
     """The rows of a split that the session has received."""
 
-    def __init__(self, node: RemoteSplit, ctx: Context, at: At) -> None:  # noqa: ARG002
+    @override
+    def __init__(self, node: RemoteSplit, ctx: Context, at: At) -> None:
         self._node = node
         own: SplitMark | None = at.own
         self._start: SplitStart | None = SplitStart(START, 0) if own is None else _start_of(own)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Indices, values
 from headrace.columns.block import Block
+from headrace.core.override import override
 from headrace.core.types import Nested
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -147,7 +148,8 @@ class FirstSeen(UnchangedRows):
 class FirstSeenStream(Stream):
     """Keeps a set of the elements that were seen."""
 
-    def __init__(self, node: FirstSeen, ctx: Context, at: At) -> None:  # noqa: ARG002 - rows are read from the start
+    @override
+    def __init__(self, node: FirstSeen, ctx: Context, at: At) -> None:  # rows are read from the start
         self._input = ctx.open(node.input)
         self._seen: set[Any] = set()
 

@@ -14,6 +14,7 @@ from operator import index
 from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from headrace.core.override import override
 from headrace.core.types import Component, JsonObject, JsonValue, Reduced
 from headrace.errors import StateError
 
@@ -201,11 +202,13 @@ class Nowhere(Mark):
 
     __slots__ = ()
 
-    def later(self, rows: int) -> Mark:  # noqa: ARG002
+    @override
+    def later(self, rows: int) -> Mark:
         """Nowhere, still."""
         return self
 
-    def marks(self, *, again: bool = False) -> Marks:  # noqa: ARG002
+    @override
+    def marks(self, *, again: bool = False) -> Marks:
         """None."""
         return START
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.core.override import override
 from headrace.core.types import Component, Library, LibraryObject
 from headrace.errors import WorkerError
 from headrace.sinks.tables import TableColumns, TablePart, plan_parts, rows_to_look_at, whole_plan
@@ -56,7 +57,8 @@ def _datasource(data: Library, parts: list[TablePart], row_bytes: float, ds: Dat
     class HeadraceDatasource(data.Datasource):  # type: ignore[misc]
         """One read task per part, however many Ray requests."""
 
-        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Component]:  # noqa: ARG002
+        @override
+        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Component]:
             told = BlockMetadata(
                 num_rows=None,
                 size_bytes=None if size is None else size // len(tables),

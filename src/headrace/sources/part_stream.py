@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.columns.block import Block, Failure, Item
+from headrace.core.override import override
 from headrace.errors import ElementError, HeadraceError, TransportError
 from headrace.execute.context import Context
 from headrace.execute.stages.channel import Cancelled
@@ -58,7 +59,8 @@ class PartStream(FileStream):
         self._rest: pa.RecordBatch | None = None
         ctx.run.watch(self)
 
-    def _read(self, want: int) -> list[Item]:  # noqa: ARG002 - batches come as they are
+    @override
+    def _read(self, want: int) -> list[Item]:  # batches come as they are
         if self._rest is None:
             self._rest = self._next_batch()
         if self._rest is None:

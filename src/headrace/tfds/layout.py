@@ -20,6 +20,7 @@ from headrace.columns import Column, box_text
 from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
 from headrace.core.limits import MAX_RECORD_BYTES
+from headrace.core.override import override
 from headrace.core.ragged import Ragged
 from headrace.core.types import AnyFunction, Array, Component, DType, Nested
 from headrace.errors import ParseError
@@ -117,7 +118,8 @@ class Values(FeatureLayout):
             raise _too_ragged(self.key, self.full)
         return {self.key: _any_number(self.kind, tuple(n for n in self.full if n is not None))}
 
-    def column(self, found: Found, rows: int) -> Column:  # noqa: ARG002 - the found columns have as many rows
+    @override
+    def column(self, found: Found, rows: int) -> Column:  # the found columns have as many rows
         if len(self.lengths) > 1:
             return self._nested(found)
         column = found[self.key]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from headrace.core.override import override
 from headrace.core.types import LibraryObject, Nested
 from headrace.formats.tables.choice import EVERYTHING, Choice
 from headrace.plan.structure import LEAF, tuple_of
@@ -167,7 +168,8 @@ class TypedSource(SqlSource):
         super().__init__(database, query, (), schema, choice, None, 1)
         self._read_as, self._convert = read_as, convert
 
-    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is but one
+    @override
+    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # there is but one
         assert isinstance(mark, int)
         return Converted(PassedOver(self.database.read(self.query, (), self._read_as), mark), self._convert)
 
@@ -178,7 +180,8 @@ class TypedSource(SqlSource):
 class SqliteSource(TypedSource):
     """A query whose values SQLite converts."""
 
-    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is but one
+    @override
+    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # there is but one
         assert isinstance(mark, int) and isinstance(self.database, Sqlite) and self._read_as is not None
         return Converted(PassedOver(self.database.convert(self.query, self._read_as), mark), self._convert)
 
