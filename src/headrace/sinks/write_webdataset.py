@@ -14,13 +14,12 @@ import numpy as np
 from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.columns.block import Block
-from headrace.core.types import LibraryObject
 from headrace.formats.shared.format import Format
 from headrace.formats.webdataset.format import KEY, TarSamples
 from headrace.formats.webdataset.tar import BLOCK, LONGEST_NAME, key_and_ending
 from headrace.image.encode import encode_jpeg, encode_png
 from headrace.sinks.deal import Sharding
-from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
+from headrace.sinks.writing import Encoded, Encoding, FileWriter, named_columns, write
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -121,7 +120,7 @@ class Archive(FileWriter):
         self._file.write(bytes(2 * BLOCK))
 
 
-def _members(block: Block) -> LibraryObject:
+def _members(block: Block) -> Encoded:
     columns = named_columns(block, "a sample is made of a dict")
     if KEY not in columns:
         raise TypeError(f"a sample needs a {KEY}: map(lambda x: {{'{KEY}': ..., **x}}) gives it one")
