@@ -121,7 +121,7 @@ def download(name: Name, data_dir: DataDir = None) -> None:
         say(f"  {path}")
 
 
-def _fetched(name: str, data_dir: str | None) -> LibraryObject:
+def _fetched(name: str, data_dir: str | None) -> Any:
     """Return what reads a dataset of a hub, once its files are here."""
     from headrace.catalogue.load import find_builder
 
