@@ -117,12 +117,12 @@ void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices,
 
 // A view of an array of this shape that begins at `data`.
 nb::object view_of(PyArrayObject* array, int axes, const npy_intp* shape, const npy_intp* strides, void* data) {
-  Py_INCREF(PyArray_DESCR(array));
+  Py_INCREF(reinterpret_cast<PyObject*>(PyArray_DESCR(array)));
   PyObject* made = PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(array), axes, shape, strides, data,
                                         PyArray_FLAGS(array) & ~NPY_ARRAY_OWNDATA, nullptr);
   if (!made) throw nb::python_error();
   nb::object view = nb::steal(made);
-  Py_INCREF(array);
+  Py_INCREF(reinterpret_cast<PyObject*>(array));
   if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(made), reinterpret_cast<PyObject*>(array)) != 0) {
     throw nb::python_error();
   }
