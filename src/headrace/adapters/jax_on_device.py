@@ -6,7 +6,7 @@ from typing import Any
 
 import headrace.image.on_jax as _forms  # noqa: F401 - registers them
 from headrace.adapters.jax import Arrays, cannot_spread
-from headrace.columns import Column, values
+from headrace.columns import Column
 from headrace.core.frameworks import framework
 from headrace.core.types import Component, DeviceLike, Library, Nested
 from headrace.device.columns import DeviceColumn
@@ -58,9 +58,10 @@ class DeviceArrays(Arrays):
 
     def rows(self, column: Column, sharding: Nested, path: str) -> list[Component]:
         if not isinstance(column, DeviceColumn):
-            if not hasattr(column, "dtype") and any(isinstance(value, str | bytes) for value in values(column)):
+            leaves = super().rows(column, sharding, path)
+            if any(isinstance(leaf, list | str | bytes) for leaf in leaves):
                 raise TypeError(f"to_jax: component{path} is text, {NO_TEXT}")
-            return super().rows(column, sharding, path)
+            return leaves
         tensor = column.tensor
         shape = tensor.shape[1:]
         made = [tensor.reshape(shape)] if len(tensor) == 1 else list(tensor)

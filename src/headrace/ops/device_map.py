@@ -21,7 +21,6 @@ from headrace.errors import TransportError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Pulled, Stream
-from headrace.ops.batch import Batch
 from headrace.ops.shared.calls import place_results, rows_as_arguments
 from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.plan.capabilities import device_of_rows
@@ -302,8 +301,7 @@ def placed_by_jax(plan: Node, place: Place) -> Node:
     """
 
     def change(node: Node, rows: int) -> Node:
-        if isinstance(node, Batch):
-            rows = node.batch_size
+        rows = getattr(node, "batch_size", None) or rows  # of batch, and of distribute with a batch_size
         inputs = tuple(change(child, rows) for child in node.inputs)
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             node = node.with_inputs(inputs)

@@ -19,7 +19,7 @@ from headrace.plan.spec import TensorSpec
 UINT8 = np.dtype(np.uint8)
 FLOAT = np.dtype(np.float32)
 LARGEST_EXACT_PIXELS = (2**32 - 1) // 255
-"""Sums of so many bytes fit into 32 bits."""
+"""The sum of this many bytes fits into 32 bits."""
 
 
 def converted(jax: Library, x: JaxArray, dtype: DType, *, saturate: bool = False) -> JaxArray:
