@@ -20,16 +20,20 @@ def run(folder, rank, port):
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
     devices = np.array(jax.devices()).reshape(2, 2)
     found = {}
-    for name, grid, rows in (("other rows", devices, 3), ("the same rows", devices.T, 6)):
+    for name, grid, rows, device in (
+        ("other rows", devices, 3, None),
+        ("the same rows", devices.T, 6, None),
+        ("other rows, computed by JAX", devices, 3, "auto"),
+    ):
         mesh = jax.sharding.Mesh(grid, ("data", "model"))
         sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
         everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         total = jax.jit(lambda batch: batch.sum(), out_shardings=everywhere)
-        table = np.arange(ROWS, dtype=np.int32)[:, None] * 100 + np.arange(LENGTH, dtype=np.int32)
+        table = np.arange(ROWS, dtype=np.int32)[:, None] * 100 + 2 * np.arange(LENGTH, dtype=np.int32)
 
-        def feed(given, rows=rows, table=table, sharding=sharding):
-            ds = hr.Dataset.from_tensor_slices(table).distribute(mesh=given, batch_size=rows)
-            return ds.to_jax(sharding=sharding)
+        def feed(given, rows=rows, table=table, sharding=sharding, device=device):
+            ds = hr.Dataset.from_tensor_slices(table // 2).map(lambda row: row * np.int32(2) + row % 1, device=device)
+            return ds.distribute(mesh=given, batch_size=rows).to_jax(sharding=sharding)
 
         with iter(feed(mesh)) as it:
             seen = [_seen(next(it), total) for _ in range(STEPS)]

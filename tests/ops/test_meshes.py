@@ -99,10 +99,11 @@ def test_two_processes_of_jax_hold_parts_of_global_arrays(tmp_path):
         found = json.loads((tmp_path / f"rank-{rank}").read_text())
         for step, (other, same) in enumerate(zip(found["other rows"], found["the same rows"], strict=True)):
             halves = [[6 * step + 3 * half + i for i in range(3)] for half in (0, 1)]
-            total = sum(100 * row + token for rows in halves for row in rows for token in range(4))
+            total = sum(100 * row + token for rows in halves for row in rows for token in (0, 2, 4, 6))
             assert other == [[6, 4], [halves[rank]] * 2, total], "the devices of a process hold the same rows"
             assert same == [[6, 4], halves, total], "and here the processes do"
         assert len(found["other rows"]) == len(found["the same rows"]) == 4
+        assert found["other rows, computed by JAX"] == found["other rows"]
 
 
 def test_bad_arguments_are_named():

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.adapters.feed import Feed, PlainTarget, Target
-from headrace.columns import values
+from headrace.adapters.feed import Adapted, Feed, PlainTarget, Target
+from headrace.columns import Column, values
 from headrace.columns.block import Block
 from headrace.columns.kind import Column
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
 from headrace.core.types import Array, Component, DeviceLike, LibraryObject, Nested
 from headrace.ops.shared.keywords import explain_keywords
+from headrace.physical.explain import explanation
 from headrace.plan.capabilities import device_of_rows
+from headrace.plan.explain import Explanation
+from headrace.plan.node import Node
 from headrace.plan.structure import Structure, flatten
 from headrace.plan.widening import warn_of_float64
 
@@ -39,6 +42,8 @@ def to_jax(
     - `shard`: with several JAX processes each reads its own share of the elements, every n-th, and all as many. False
       reads everything in every process, for datasets that were sharded before; (count, index) names the share.
 
+    Maps with `device="auto"` are run by JAX, compiled, where the arrays are wanted: see docs/device.md.
+
     Arrays that headrace made are handed over without a copy if JAX can use their memory; those that share memory
     with something else are copied. Unless `jax_enable_x64` is on, JAX keeps 64-bit numbers in 32 bits. Text and objects
     come as lists. `state_dict()` and `load_state_dict()` save and resume exactly.
@@ -54,29 +59,54 @@ def to_jax(
     [(4,), (2,)]
     """
     warn_of_float64(self._node, "to_jax")
-    if (device_of_rows(self._node) or "").startswith("cuda"):
+    there = device_of_rows(self._node) or ""
+    if there.startswith("cuda"):
         raise ValueError(
-            f'to_jax: the plan has a map on "{device_of_rows(self._node)}", by PyTorch: give the map device="cpu", or '
-            "leave device= out"
+            f'to_jax: the plan has a map on "{there}", by PyTorch: give the map device="auto", or leave device= out'
         )
     jax = framework("jax", "to_jax")
     if device is not None and sharding is not None:
         raise ValueError("to_jax takes a device or a sharding, not both")
     part = (jax.process_count(), jax.process_index()) if shard is True else shard or None
-    return JaxFeed(self, part, device, sharding, prefetch)
+    if there != "auto":
+        return JaxFeed(self, part, device, sharding, prefetch)
+    from headrace.adapters.jax_on_device import by_jax
+
+    plan, device = by_jax(self._node, device, sharding)
+    return JaxFeed(self, part, device, sharding, prefetch, plan=plan)
 
 
 class JaxFeed(Feed):
     """A dataset as JAX arrays."""
 
     def __init__(
-        self, dataset: Dataset, part: tuple[int, int] | None, device: DeviceLike, sharding: Nested, prefetch: int | None
+        self,
+        dataset: Dataset,
+        part: tuple[int, int] | None,
+        device: DeviceLike,
+        sharding: Nested,
+        prefetch: int | None,
+        *,
+        plan: Node | None = None,
     ) -> None:
-        super().__init__(dataset, part)
+        super().__init__(dataset, part, plan=plan)
         self._options = (device, sharding, prefetch)
+        self._on_device = plan is not None
+
+    def explain(self, *, physical: bool = True) -> Explanation:
+        """Show the plan as `Dataset.explain` does, with what JAX runs of maps with `device="auto"`.
+
+        Args:
+            physical: Whether to show the plan that runs. False shows the plan as written alone.
+        """
+        return explanation(Adapted(self._node, target=self.make_target(), site=self._site), physical=physical)
 
     def make_target(self) -> Target:
-        return Arrays(*self._options)
+        if not self._on_device:
+            return Arrays(*self._options)
+        from headrace.adapters.jax_on_device import DeviceArrays
+
+        return DeviceArrays(*self._options)
 
 
 class Arrays(PlainTarget):
@@ -106,10 +136,14 @@ class Arrays(PlainTarget):
         places = self._places(block.structure)
         with self._jax.default_device(self._default):
             columns: Column = [
-                [self._leaf(value, place, path) for value in values(column)]
+                self.rows(column, place, path)
                 for column, place, path in zip(block.columns, places, block.structure.paths, strict=True)
             ]
         return Block(block.structure, columns, block.rows)
+
+    def rows(self, column: Column, sharding: Nested, path: str) -> list[Component]:
+        """Return the rows of a column as arrays."""
+        return [self._leaf(value, sharding, path) for value in values(column)]
 
     def _places(self, structure: Structure) -> list[Component]:
         """Return the sharding of each component."""
@@ -145,10 +179,15 @@ class Arrays(PlainTarget):
         try:
             return self._jax.make_array_from_process_local_data(sharding, _own(array))
         except ValueError as error:
-            raise ValueError(
-                f"to_jax: component{path} of shape {array.shape} cannot be spread as {sharding}: {error}\n"
-                "  batch(…, drop_remainder=True) makes all batches as large as the first"
-            ) from None
+            raise cannot_spread(path, array.shape, sharding, error) from None
+
+
+def cannot_spread(path: str, shape: tuple[int, ...], sharding: Nested, error: Exception) -> ValueError:
+    """Return the error for an array that its sharding does not divide."""
+    return ValueError(
+        f"to_jax: component{path} of shape {shape} cannot be spread as {sharding}: {error}\n"
+        "  batch(…, drop_remainder=True) makes all batches as large as the first"
+    )
 
 
 def _own(array: Array) -> Array:

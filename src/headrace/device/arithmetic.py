@@ -134,7 +134,9 @@ def aligned(machine: Machine, values: Tensors, item: object, axes: int) -> Devic
     return tensor
 
 
-def _loop_dtypes(ufunc: np.ufunc, args: tuple[object, ...]) -> tuple[DType, ...]:
+def loop_dtypes(ufunc: np.ufunc, args: tuple[object, ...]) -> tuple[DType, ...]:
+    """Return the dtypes in which NumPy computes, and that of the result last."""
+
     def kind(item: object) -> DType | type:
         value = item.sample if isinstance(item, Value) else item
         if type(value) in (int, float, complex):
@@ -149,7 +151,7 @@ def _elementwise(call: Call, name: str) -> Kernel:
     args = call.args
     if call.kwargs or len(args) != ufunc.nin:
         raise UnsupportedError(f"{call.name} with {', '.join(call.kwargs) or 'out='}: {REMEDY}")
-    dtypes = _loop_dtypes(ufunc, args)
+    dtypes = loop_dtypes(ufunc, args)
     for dtype in dtypes:
         _check_dtype(np.empty(0, dtype), call.name)
     axes = max(map(rank, args))
@@ -219,7 +221,8 @@ SIGNATURES = {
 }
 
 
-def _given(call: Call, of: str) -> dict[str, Any]:
+def given_arguments(call: Call, of: str) -> dict[str, Any]:
+    """Return the arguments of a call by name, after one of SIGNATURES."""
     try:
         bound = SIGNATURES[of].bind(*call.args, **call.kwargs)
     except TypeError as error:
@@ -241,7 +244,8 @@ def static(item: object, what: str) -> Operand:
     return map_arguments(item, known)
 
 
-def _source(item: object, name: str) -> Value:
+def source_of(item: object, name: str) -> Value:
+    """Return the array of the rows that an operation works on; refuse anything else."""
     if not isinstance(item, Value) or not item.batched:
         raise UnsupportedError(f"{name} of what is no array of the rows: {REMEDY}")
     return item
@@ -256,8 +260,8 @@ def _axes(axis: object, axes: int) -> tuple[int, ...]:
 def _reduction(call: Call, name: str) -> Kernel:
     kind = "ufunc" if call.name.endswith(".reduce") else "std" if name in ("std", "var") else "max"
     kind = "reduce" if name in ("sum", "mean", "prod") and kind == "max" else kind
-    given = _given(call, kind)
-    source = _source(given["a"], call.name)
+    given = given_arguments(call, kind)
+    source = source_of(given["a"], call.name)
     axis = static(given["axis"], f"an axis of {call.name}")
     keep = bool(static(given["keepdims"], "keepdims"))
     made, axes = call.sample.dtype, rank(source)
@@ -310,7 +314,7 @@ def _move(call: Call, name: str) -> Kernel:
         return _setitem(call)
     if name == "take":
         return _take(call)
-    source = _source(call.args[0], call.name)
+    source = source_of(call.args[0], call.name)
     settings = static((call.args[1:], call.kwargs), f"an argument of {call.name}")
     # What moves values is found by moving their numbers: any combination of arguments means what it means in NumPy.
     numbers = np.arange(source.sample.size).reshape(source.sample.shape)
@@ -324,7 +328,7 @@ def gathering(slot: int, moved: Array, numbers: Array) -> Kernel:
     """Return a kernel that puts value `moved[i]` of each row in place i: a view or one copy if the order says so."""
     shape = moved.shape
     in_order = moved.size == numbers.size and np.array_equal(moved.ravel(), numbers.ravel())
-    axes = _permutation(moved, numbers)
+    axes = permutation(moved, numbers)
 
     def kernel(machine: Machine, values: Tensors, n: int) -> DeviceValue:
         x = values[slot]
@@ -338,7 +342,7 @@ def gathering(slot: int, moved: Array, numbers: Array) -> Kernel:
     return kernel
 
 
-def _permutation(moved: Array, numbers: Array) -> tuple[int, ...] | None:
+def permutation(moved: Array, numbers: Array) -> tuple[int, ...] | None:
     """Return the order of axes that gives `moved`, if one does."""
     if moved.ndim != numbers.ndim or not numbers.size or moved.size != numbers.size:
         return None
@@ -352,7 +356,7 @@ def _permutation(moved: Array, numbers: Array) -> tuple[int, ...] | None:
 
 
 def _where(call: Call) -> Kernel:
-    given = _given(call, "where")
+    given = given_arguments(call, "where")
     items = [given["condition"], given["x"], given["y"]]
     axes, made = max(map(rank, items)), call.sample.dtype
 
@@ -366,8 +370,8 @@ def _where(call: Call) -> Kernel:
 
 
 def _clip(call: Call) -> Kernel:
-    given = _given(call, "clip")
-    source = _source(given["a"], "clip")
+    given = given_arguments(call, "clip")
+    source = source_of(given["a"], "clip")
     low = given["min"] if given["a_min"] is None else given["a_min"]
     high = given["max"] if given["a_max"] is None else given["a_max"]
     made, axes = call.sample.dtype, rank(call.sample)
@@ -421,7 +425,7 @@ def _getitem(call: Call) -> Kernel:
     source, index = call.args
     if isinstance(source, Value) and not source.batched:
         return _lookup(source, index)
-    source = _source(source, "an index")
+    source = source_of(source, "an index")
     known = static(index, "an index")
     numbers = np.arange(source.sample.size).reshape(np.shape(source.sample))
     if isinstance(known, list | np.ndarray):
@@ -458,7 +462,7 @@ def _take(call: Call) -> Kernel:
     axis = static(call.args[2] if len(call.args) == 3 else call.kwargs.get("axis"), "an axis")
     if isinstance(table, Value) and not table.batched and (axis == 0 or rank(table) == 1):
         return _lookup(table, index)
-    source = _source(table, "take")
+    source = source_of(table, "take")
     numbers = np.arange(source.sample.size).reshape(source.sample.shape)
     return gathering(source.slot, np.asarray(np.take(numbers, static(index, "an index"), axis=axis)), numbers)
 
@@ -466,7 +470,7 @@ def _take(call: Call) -> Kernel:
 def _setitem(call: Call) -> Kernel:
     target, index, value = call.args
     known = static(index, "an index")
-    target = _source(target, "an assignment")
+    target = source_of(target, "an assignment")
     numbers = np.arange(target.sample.size).reshape(target.sample.shape)
     places = np.asarray(numbers[known])
     made, axes = call.sample.dtype, places.ndim

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from headrace.columns.kind import Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.core.override import override
 from headrace.core.types import Array, DType, TorchTensor
-from headrace.device.machine import Machine, Usage
+from headrace.device.machine import Usage
 from headrace.device.pixels import DeviceValue
 from headrace.plan.spec import TensorSpec
 
@@ -21,19 +22,37 @@ if TYPE_CHECKING:
     from headrace.device.pixels import DeviceValue
 
 
+class Computes(Protocol):
+    """What columns on a device need of it: a Machine of PyTorch, or one of JAX."""
+
+    def queue(self) -> AbstractContextManager[None]:
+        """Queue what is done inside."""
+
+    def fetch(self, tensor: Any) -> Array:
+        """Return the rows as an array of NumPy."""
+
+    def take(self, tensor: Any, indices: Array) -> DeviceValue:
+        """Return some of the rows."""
+
+    def join(self, tensors: list[Any]) -> DeviceValue:
+        """Return rows of several columns in one."""
+
+    def copied(self, tensor: Any) -> DeviceValue:
+        """Return rows that share no memory with these."""
+
+
 class DeviceColumn:
     """Rows of one shape in a tensor, on its first axis. As elements they are NumPy arrays, copied back."""
 
     __slots__ = ("__weakref__", "machine", "tensor", "usage")
 
-    def __init__(self, tensor: TorchTensor, machine: Machine, usage: Usage | None = None) -> None:
+    def __init__(self, tensor: TorchTensor, machine: Computes, usage: Usage | None = None) -> None:
         self.tensor: TorchTensor = tensor
-        self.machine: Machine = machine
+        self.machine: Computes = machine
         self.usage: Usage | None = usage
         if usage is not None:
-            nbytes = tensor.numel() * tensor.element_size()
-            usage.hold(nbytes)
-            weakref.finalize(self, usage.hold, -nbytes).atexit = False
+            usage.hold(int(tensor.nbytes))
+            weakref.finalize(self, usage.hold, -int(tensor.nbytes)).atexit = False
 
     def __len__(self) -> int:
         return int(self.tensor.shape[0])
@@ -61,14 +80,14 @@ class DeviceKind(Kind):
     def take(self, column: DeviceColumn, indices: Indices) -> DeviceColumn:
         machine = column.machine
         with machine.queue():
-            return column.like(column.tensor[machine.put(np.asarray(indices))])
+            return column.like(machine.take(column.tensor, np.asarray(indices)))
 
     def join(self, columns: Sequence[DeviceColumn]) -> DeviceColumn | None:
         first = columns[0]
         if any(c.tensor.shape[1:] != first.tensor.shape[1:] or c.tensor.dtype != first.tensor.dtype for c in columns):
             return None
         with first.machine.queue():
-            return first.like(first.machine.torch.cat([c.tensor for c in columns]))
+            return first.like(first.machine.join([c.tensor for c in columns]))
 
     @override
     def stack(self, column: DeviceColumn, size: int, path: str) -> DeviceColumn:
@@ -76,7 +95,7 @@ class DeviceKind(Kind):
             return column.like(column.tensor.reshape(len(column) // size, size, *column.tensor.shape[1:]))
 
     def nbytes(self, column: DeviceColumn) -> int:
-        return int(column.tensor.numel() * column.tensor.element_size())
+        return int(column.tensor.nbytes)
 
     def spec(self, column: DeviceColumn) -> TensorSpec:
         return TensorSpec(tuple(column.tensor.shape[1:]), numpy_dtype_of(column.tensor))
@@ -88,7 +107,7 @@ class DeviceKind(Kind):
 
     def copy(self, column: DeviceColumn) -> DeviceColumn:
         with column.machine.queue():
-            return column.like(column.tensor.clone())
+            return column.like(column.machine.copied(column.tensor))
 
     def to_arrow(self, column: DeviceColumn) -> tuple[pa.Array, Notes]:
         rows = column.fetch()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from headrace.core.types import Argument
 from headrace.device.pixels import DeviceValue
+from headrace.trace.values import Call
 
 if TYPE_CHECKING:
     from headrace.device.pixels import DeviceValue
@@ -52,6 +54,33 @@ def device_form(
         return run
 
     return register
+
+
+class HasSignature(Protocol):
+    """A form, on whichever device."""
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The parameters of the operation."""
+
+
+AnyForm = TypeVar("AnyForm", bound=HasSignature)
+
+
+def form_of(forms: Mapping[str, AnyForm], name: str) -> AnyForm:
+    """Return the form of an operation. Raise UnsupportedError if it has none."""
+    form = forms.get(name)
+    if form is None:
+        raise UnsupportedError(f"{name} has no form on a device: put it into a map without device= before this one")
+    return form
+
+
+def arguments_of(form: HasSignature, call: Call | None) -> dict[str, Argument]:
+    """Return the arguments of a call of an operation of ours, by name."""
+    assert call is not None, "an operation of ours"
+    bound = form.signature.bind(*call.args, **call.kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
 
 
 def parameters(*needed: str, **defaults: object) -> inspect.Signature:

@@ -147,6 +147,18 @@ class Machine:
             made: Array = tensor.numpy() if self.stream is None else tensor.to("cpu").numpy()
         return made
 
+    def take(self, tensor: TorchTensor, indices: Array) -> DeviceValue:
+        """Return some of the rows."""
+        return tensor[self.put(indices)]
+
+    def join(self, tensors: list[TorchTensor]) -> DeviceValue:
+        """Return rows of several columns in one."""
+        return self.torch.cat(tensors)
+
+    def copied(self, tensor: TorchTensor) -> DeviceValue:
+        """Return rows that share no memory with these."""
+        return tensor.clone()
+
     def ready(self) -> LibraryObject:
         """Return an event that is reached once all that is queued so far is done; None if it is done already."""
         if self.stream is None:
@@ -171,6 +183,8 @@ def check_device(name: object) -> str:
     kind, _, index = text.partition(":")
     if text != "auto" and (kind not in ("cpu", "cuda") or (index and not index.isdigit()) or text.startswith("cpu:")):
         raise ValueError(f'device must be "cpu", "cuda", "cuda:1" or "auto", not {text!r}')
+    if text == "auto":
+        return text  # what follows tells whether PyTorch or JAX runs it
     torch = framework("torch", TORCH)
     if kind == "cuda" and not torch.cuda.is_available():
         built = torch.version.cuda is not None

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from headrace.columns import Column
-from headrace.core.types import Array, UserFunction
+from headrace.core.types import Argument, Array, UserFunction
 from headrace.device import arithmetic
 from headrace.device.columns import DeviceColumn
-from headrace.device.forms import FORMS, Form, UnsupportedError
+from headrace.device.cut import TEXT, Cut, Slot, known_arguments, slots_for
+from headrace.device.forms import FORMS, UnsupportedError, arguments_of, form_of
 from headrace.device.machine import Machine, Usage
 from headrace.device.pixels import DeviceValue, Pixels
 from headrace.plan.node import function_name
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.trace.graph import Graph
 from headrace.trace.paths import Path
-from headrace.trace.recorder import Recorder
 from headrace.trace.tracing import record
-from headrace.trace.values import Operand, Step, Value, Values, do_steps, leaves, map_arguments
+from headrace.trace.values import Operand, Step, Values, do_steps
 
 if TYPE_CHECKING:
     from headrace.device.pixels import DeviceValue
 
-TEXT = "SUO"
+Made = TypeVar("Made")
 
 
 class DeviceError(TypeError):
@@ -182,6 +182,17 @@ def make_program(
     sizes: dict[int, int] | None = None,
 ) -> Program:
     """Return the program of a function for elements of this spec. Raise DeviceError if it cannot run on a device."""
+
+    def cut(path: Path, graph: Graph) -> Program:
+        return _TorchCut(path, graph, spec, draws=draws, on_gpu=on_gpu, approximate=approximate).program()
+
+    return cut_trace(cut, fns, spec, draws=draws, sizes=sizes)
+
+
+def cut_trace(
+    cut: Callable[[Path, Graph], Made], fns: UserFunction, spec: Spec, *, draws: bool, sizes: dict[int, int] | None
+) -> Made:
+    """Return what `cut` makes of the trace of a function. Raise DeviceError if it cannot run on a device."""
     made = record(fns, spec, draws=draws, sizes=sizes)
     if isinstance(made, str):
         raise DeviceError(
@@ -190,149 +201,58 @@ def make_program(
         )
     path, graph = made
     try:
-        return _Cut(path, graph, spec, draws=draws, on_gpu=on_gpu, approximate=approximate).program()
+        return cut(path, graph)
     except UnsupportedError as error:
         raise DeviceError(f"{function_name(fns)} cannot run on a device: {error}") from None
     finally:
         path.recorder.release()
 
 
-class _Cut:
-    """Decides for each step of one trace on which side it runs."""
+class _TorchCut(Cut):
+    """Makes the program of one trace."""
 
     def __init__(self, path: Path, graph: Graph, spec: Spec, *, draws: bool, on_gpu: bool, approximate: bool) -> None:
-        self._path = path
-        self._graph = graph
-        self._recorder: Recorder = path.recorder
-        self._steps = list(self._recorder.steps)
+        super().__init__(path, graph, spec, draws=draws)
         self._on_gpu = on_gpu
         self._approximate = approximate
-        specs = spec.leaves
-        self._text = {i for i, s in enumerate(specs) if not isinstance(s, TensorSpec) or _is_text(s)}
-        self._drawn = {len(specs)} if draws else set()
-        self._makers: dict[int, Step] = {}
-        for step in self._steps:
-            for slot in step.gives or (step.slot,):
-                self._makers[slot] = step
-        self._on_host: set[int] = set()
-        """The ids of steps that run on the CPU."""
 
     def program(self) -> Program:
         """Return both sides."""
-        for step in self._steps:
-            if self._runs_on_host(step):
-                self._put_on_host(step)
-        for step in self._steps:
-            if id(step) not in self._on_host and step.gives is not None:
-                for value in self._values_for_cpu(step):
-                    self._need_on_host(value, step)
-        host = [s for s in self._steps if id(s) in self._on_host]
-        device = [s for s in self._steps if id(s) not in self._on_host]
-        kernels = [self._kernel(s) for s in device]
-        on_device = {slot for s in device for slot in (s.gives or (s.slot,))}
-        needed: set[int] = set()
-        read = {v.slot for s in host for v in s.uses}
-        for step in device:
-            on_cpu = {v.slot for v in self._values_for_cpu(step)} if step.gives is not None else set()
-            read |= on_cpu
-            needed |= {v.slot for v in step.uses if v.slot not in on_device and v.slot not in on_cpu}
-        outputs = self._graph.outputs
-        text = {o for o in outputs if isinstance(o, int) and o in self._text}
-        needed |= {o for o in outputs if isinstance(o, int) and o not in on_device and o not in text}
-        recorder = self._recorder
+        sides = self.sides()
+        kernels = [self._kernel(s) for s in sides.device]
+        outputs, text = self.graph.outputs, self.text_outputs
+        needed = sides.needed | {o for o in outputs if isinstance(o, int) and o not in sides.made and o not in text}
+        recorder = self.recorder
         return Program(
-            self._graph.structure,
-            self._graph.spec,
+            self.graph.structure,
+            self.graph.spec,
             outputs,
             recorder.inputs,
             list(recorder.template),
             [(value.slot, array) for value, array in recorder.captured],
-            list(self._graph.guards),
+            list(self.graph.guards),
             dict(recorder.sizes.used),
-            [Step(s.name, s.slot, s.kernel, errors=s.errors) for s in host],
+            [Step(s.name, s.slot, s.kernel, errors=s.errors) for s in sides.host],
             kernels,
             sorted(needed),
-            self._graph.unbatched,
-            frozenset(i for i in read | text if i < recorder.inputs),
+            self.graph.unbatched,
+            frozenset(i for i in sides.read | text if i < recorder.inputs),
             frozenset(text),
-            [s.name for s in host if s.name],
-            [s.name for s in device if s.name],
+            [s.name for s in sides.host if s.name],
+            [s.name for s in sides.device if s.name],
         )
 
-    def _runs_on_host(self, step: Step) -> bool:
-        """Return whether a step reads text or draws, or is the same for all rows."""
-        batched = [v.slot for v in step.uses if v.batched]
-        if not batched:
-            return True
-        if any(slot in self._text for slot in batched):
-            return not self._decodes_on_device(step)
-        if step.gives is None and all(slot in self._drawn for slot in batched):
-            self._drawn.add(step.slot)
-            return True
-        first = self._makers.get(batched[0])
-        return step.call is None and first is not None and id(first) in self._on_host
+    def stays(self, step: Step) -> bool:  # noqa: ARG002
+        return False
 
-    def _decodes_on_device(self, step: Step) -> bool:
+    def decodes_on_device(self, step: Step) -> bool:
         return self._on_gpu and step.name == "decode_jpeg" and step.name in FORMS
 
-    def _put_on_host(self, step: Step) -> None:
-        self._on_host.add(id(step))
-        values = [v for v in step.uses if v.batched]
-        wrong = next((v for v in values if (m := self._makers.get(v.slot)) and id(m) not in self._on_host), None)
-        if wrong is not None:
-            made = self._makers[wrong.slot].name
-            raise UnsupportedError(
-                f"{step.name} runs on the CPU, and reads what {made} makes on the device: put {made} into a map "
-                "without device= before this one"
-            )
-        for slot in step.gives or ():
-            described = self._described(slot)
-            if described is not None and _is_text(described):
-                self._text.add(slot)
-
-    def _described(self, slot: int) -> TensorSpec | None:
-        for step in self._steps:
-            for value in step.uses:
-                if value.slot == slot:
-                    return value.spec
-        for output, found in zip(self._graph.outputs, self._graph.spec.leaves, strict=True):
-            if output == slot and isinstance(found, TensorSpec):
-                return found
-        return None
-
-    def _form(self, step: Step) -> Form:
-        form = FORMS.get(step.name)
-        if form is None:
-            raise UnsupportedError(
-                f"{step.name} has no form on a device: put it into a map without device= before this one"
-            )
-        return form
-
-    def _arguments(self, step: Step) -> dict[str, Any]:
-        form, call = self._form(step), step.call
-        assert call is not None, "an operation of ours"
-        bound = form.signature.bind(*call.args, **call.kwargs)
-        bound.apply_defaults()
-        return dict(bound.arguments)
-
-    def _values_for_cpu(self, step: Step) -> Iterable[Value]:
-        form = self._form(step)
-        for name, given in self._arguments(step).items():
-            if name in form.on_cpu:
-                yield from leaves(given)
-
-    def _need_on_host(self, value: Value, reader: Step) -> None:
-        maker = self._makers.get(value.slot)
-        if maker is None or id(maker) in self._on_host:
-            return
-        if maker.gives is not None:
-            raise UnsupportedError(
-                f"{reader.name} is given a place or an amount that {maker.name} computes of pixels: compute it in a "
-                "map without device= before this one"
-            )
-        for other in maker.uses:
-            self._need_on_host(other, reader)
-        self._on_host.add(id(maker))
+    def arguments_for_cpu(self, step: Step) -> Iterable[Argument]:
+        if step.gives is None:
+            return []
+        form = form_of(FORMS, step.name)
+        return [given for name, given in arguments_of(form, step.call).items() if name in form.on_cpu]
 
     def _kernel(self, step: Step) -> DeviceStep:
         if step.gives is not None:
@@ -351,26 +271,18 @@ class _Cut:
         return kernel
 
     def _operation(self, step: Step) -> DeviceStep:
-        form = self._form(step)
-        given = self._arguments(step)
+        form = form_of(FORMS, step.name)
+        given = arguments_of(form, step.call)
         if form.check is not None:
-            known = map_arguments(given, lambda i: (i.spec or _spec_of(i)) if isinstance(i, Value) else i)
-            reason = form.check(**known, approximate=self._approximate)
+            reason = form.check(**known_arguments(given), approximate=self._approximate)
             if reason:
                 raise UnsupportedError(f"{step.name}: {reason}")
         first, several = step.gives[0] if step.gives else step.slot, len(step.gives or ()) > 1
-        on_cpu = form.on_cpu
-        plain = {
-            name: _Slot(value.slot, value.batched, name in on_cpu) if isinstance(value, Value) else value
-            for name, value in given.items()
-        }
-        for name, value in plain.items():
-            if not isinstance(value, _Slot) and any(True for _ in leaves(value)):
-                raise UnsupportedError(f"{step.name} with a {name} that holds several values of rows")
+        plain = slots_for(step.name, given, form.on_cpu)
         name = step.name
 
         def kernel(machine: Machine, host: Values, values: dict[int, DeviceValue], n: int) -> None:
-            arguments = {k: v.of(host, values, n) if isinstance(v, _Slot) else v for k, v in plain.items()}
+            arguments = {k: _argument(v, host, values, n) if isinstance(v, Slot) else v for k, v in plain.items()}
             try:
                 made = form.run(machine, **arguments)
             except UnsupportedError as error:
@@ -381,24 +293,7 @@ class _Cut:
         return kernel
 
 
-def _spec_of(value: Value) -> TensorSpec:
-    return TensorSpec(np.shape(value.sample), value.sample.dtype)
-
-
-def _is_text(spec: TensorSpec) -> bool:
-    return spec.dtype is None or spec.dtype.kind in TEXT
-
-
-@dataclass(frozen=True)
-class _Slot:
-    """An argument that is a value of the rows."""
-
-    slot: int
-    batched: bool
-    on_cpu: bool
-
-    def of(self, host: Values, values: dict[int, DeviceValue], n: int) -> DeviceValue:
-        if not self.on_cpu:
-            return values[self.slot] if self.slot in values else host[self.slot]
-        found = host[self.slot]
-        return found if self.batched else np.broadcast_to(found, (n, *np.shape(found)))
+def _argument(item: Slot, host: Values, values: dict[int, DeviceValue], n: int) -> DeviceValue:
+    if item.on_cpu:
+        return item.on_host(host, n)
+    return values[item.slot] if item.slot in values else host[item.slot]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 from headrace.columns import Column
 from headrace.columns.block import Block
 from headrace.core.types import Reduced
 from headrace.device import varied
-from headrace.device.machine import Machine, Usage
+from headrace.device.machine import Machine, Usage, machine_of
 from headrace.device.pixels import DeviceValue
 from headrace.device.program import DeviceError, Program, make_program
 from headrace.plan.bound import by_reference, resolved
@@ -21,6 +22,8 @@ from headrace.trace.errors import OPAQUE, Resized
 from headrace.trace.graph import column_spec
 
 if TYPE_CHECKING:
+    from headrace.device.on_jax.machine import JaxMachine, Place
+    from headrace.device.on_jax.program import JaxProgram
     from headrace.device.pixels import DeviceValue
 
 __all__ = ["Programs", "varied"]
@@ -30,16 +33,40 @@ MAX_LENGTHS = 8
 
 _all: WeakSet[Programs] = WeakSet()
 
+AnyMachine: TypeAlias = "Machine | JaxMachine"
+AnyProgram: TypeAlias = "Program | JaxProgram"
+
+
+@dataclass(frozen=True)
+class JaxRows:
+    """What JAX compiles a function for: rows of one kind, this many at a time, on one place."""
+
+    place: Place
+    rows: int
+    spec: Spec
+    """That of the plan, not of single blocks: images that happen to have one size make no other program."""
+
 
 class Programs:
-    """`fn` for a device; one that `draws` has a generator as its last argument."""
+    """`fn` for a device; one that `draws` has a generator as its last argument. `jax` says where JAX runs it."""
 
-    def __init__(self, fn: Callable[..., DeviceValue], device: str, *, draws: bool, approximate: bool) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., DeviceValue],
+        device: str,
+        *,
+        draws: bool,
+        approximate: bool,
+        jax: JaxRows | None = None,
+    ) -> None:
         self.fn = fn
         self.device = device
         self.draws = draws
         self.approximate = approximate
-        self._programs: dict[Any, Program | DeviceError] = {}
+        self.jax = jax
+        self.by_jax: dict[JaxRows, Programs] = {}
+        """The same function by JAX, so that each feed of a pipeline compiles nothing again."""
+        self._programs: dict[Any, AnyProgram | DeviceError] = {}
         self._sizes: dict[Spec, dict[int, int]] = {}
         self.after_fork()
         _all.add(self)
@@ -49,23 +76,35 @@ class Programs:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Reduced:
-        return _restore, (by_reference(self.fn), self.device, self.draws, self.approximate)
+        return _restore, (by_reference(self.fn), self.device, self.draws, self.approximate, self.jax)
 
-    def of(self, spec: Spec) -> Program:
+    def machine(self) -> AnyMachine:
+        """Return the device in this process; that of "auto" is the CPU."""
+        if self.jax is None:
+            return machine_of("cpu" if self.device == "auto" else self.device)
+        from headrace.device.on_jax.machine import JaxMachine
+
+        return JaxMachine(self.jax.place)
+
+    def of(self, spec: Spec) -> AnyProgram:
         """Return the program for elements of this spec. Raise DeviceError if there is none."""
         sizes = self._sizes.get(spec)
         key = (spec, None if sizes is None else tuple(sizes.items()))
         with self._lock:
             found = self._programs.get(key)
-            if found is None or (isinstance(found, Program) and not found.current()):
+            if found is None or (not isinstance(found, DeviceError) and not found.current()):
                 found = self._programs[key] = self._made(spec, sizes)
         if isinstance(found, DeviceError):
             raise DeviceError(*found.args)
         return found
 
-    def _made(self, spec: Spec, sizes: dict[int, int] | None) -> Program | DeviceError:
+    def _made(self, spec: Spec, sizes: dict[int, int] | None) -> AnyProgram | DeviceError:
         on_gpu = self.device.startswith("cuda")
         try:
+            if self.jax is not None:
+                from headrace.device.on_jax.program import make_jax_program
+
+                return make_jax_program(self.fn, spec, draws=self.draws, rows=self.jax.rows, sizes=sizes)
             return make_program(
                 self.fn, spec, draws=self.draws, on_gpu=on_gpu, approximate=self.approximate, sizes=sizes
             )
@@ -99,9 +138,9 @@ class Programs:
         except DeviceError:
             return "cut at the first rows"
 
-    def run(self, machine: Machine, block: Block, more: list[Column], usage: Usage) -> list[Block]:
+    def run(self, machine: Any, block: Block, more: list[Column], usage: Usage) -> list[Block]:
         """Return what the function makes of a block, in one block or in one for each row."""
-        spec = Spec(block.structure, tuple(map(column_spec, block.columns)))
+        spec = Spec(block.structure, tuple(map(column_spec, block.columns))) if self.jax is None else self.jax.spec
         for _ in range(MAX_LENGTHS):
             program = self.of(spec)
             try:
@@ -114,8 +153,8 @@ class Programs:
         raise ValueError("rows of one block have too many different lengths")
 
 
-def _restore(fn: object, device: str, draws: bool, approximate: bool) -> Programs:
-    return Programs(resolved(fn), device, draws=draws, approximate=approximate)
+def _restore(fn: object, device: str, draws: bool, approximate: bool, jax: JaxRows | None) -> Programs:
+    return Programs(resolved(fn), device, draws=draws, approximate=approximate, jax=jax)
 
 
 def _after_fork() -> None:

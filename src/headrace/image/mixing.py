@@ -41,7 +41,8 @@ def beta_of_uniform(draw: float, alpha: float) -> float:
     return low if draw <= 0.5 else 1 - low
 
 
-def _one_hot(labels: Array, classes: int | None) -> NDArray[np.float32]:
+def one_hot(labels: Array, classes: int | None) -> NDArray[np.float32]:
+    """Return the labels of a batch as a row of probabilities each."""
     if labels.ndim == 1 and labels.dtype.kind in "iu":
         if classes is None:
             raise ValueError("labels that are numbers need num_classes")
@@ -69,7 +70,7 @@ def _mixup(
     share = np.float32(beta_of_uniform(float(draw), alpha))
     rest = np.float32(1) - share
     pixels = images if images.dtype == np.float32 else images.astype(np.float32)
-    kinds = _one_hot(labels, num_classes)
+    kinds = one_hot(labels, num_classes)
     return pixels * share + np.roll(pixels, 1, 0) * rest, kinds * share + np.roll(kinds, 1, 0) * rest
 
 
@@ -92,7 +93,7 @@ def _cutmix(
     mixed = images.copy()
     mixed[:, top:bottom, left:right] = np.roll(images, 1, 0)[:, top:bottom, left:right]
     kept = np.float32(1 - (bottom - top) * (right - left) / (height * width))
-    kinds = _one_hot(labels, num_classes)
+    kinds = one_hot(labels, num_classes)
     return mixed, kinds * kept + np.roll(kinds, 1, 0) * (np.float32(1) - kept)
 
 

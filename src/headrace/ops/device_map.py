@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.columns import Column
 from headrace.columns.block import Block, concat
@@ -13,9 +13,9 @@ from headrace.core import keys
 from headrace.core.random import RowGenerator, row_key
 from headrace.core.types import DeviceLike, Nested, UserFunction
 from headrace.device.columns import DeviceColumn
-from headrace.device.machine import DeviceMemoryError, Usage, check_device, machine_of
+from headrace.device.machine import DeviceMemoryError, Usage, check_device
 from headrace.device.program import DeviceError
-from headrace.device.programs import Programs
+from headrace.device.programs import JaxRows, Programs
 from headrace.errors import TransportError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -30,6 +30,9 @@ from headrace.plan.once import cached_property
 from headrace.plan.spec import Spec, same_dtype
 from headrace.trace.draws import generator_column
 from headrace.trace.graph import column_spec
+
+if TYPE_CHECKING:
+    from headrace.device.on_jax.machine import Place
 
 DEFAULT_DEVICE_MEMORY_BYTES = 1 << 30
 IMAGE_RANK = 3
@@ -155,7 +158,7 @@ class DeviceStream(Stream):
         inner = ctx.with_row_ids() if node.draws else ctx
         self._input = inner.open(node.input, at.inputs, any_order=True)
         self._keep_ids = ctx.with_ids
-        self._machine = machine_of("cpu" if node.device == "auto" else node.device)
+        self._machine = node.programs.machine()
         self._usage = ctx.stage.extra("device", lambda: Usage(str(self._machine.device)))
         limit = ctx.run.options.device_memory
         self._limit_bytes = DEFAULT_DEVICE_MEMORY_BYTES if limit is None else limit
@@ -166,7 +169,7 @@ class DeviceStream(Stream):
     def pull(self, want: int) -> Made:
         block = self._again
         if block is None:
-            found = self._gather(_even_part(want, self._most_rows()))
+            found = self._gather(self._rows_to_run(want))
             if not isinstance(found, Block):
                 return found
             block = found
@@ -176,8 +179,11 @@ class DeviceStream(Stream):
         self._row_bytes = max(self._row_bytes, max(item.nbytes for item in made) / block.rows)
         return made
 
-    def _most_rows(self) -> int:
-        return max(1, int(self._limit_bytes / WORKING_COPIES / self._row_bytes)) if self._row_bytes else 256
+    def _rows_to_run(self, want: int) -> int:
+        if (compiled := self._node.programs.jax) is not None:
+            return min(want, compiled.rows)
+        most = max(1, int(self._limit_bytes / WORKING_COPIES / self._row_bytes)) if self._row_bytes else 256
+        return _even_part(want, most)
 
     def _gather(self, want: int) -> Pulled:
         """Return the next rows in one block: as many as are wanted, or those before a failure or the end."""
@@ -285,6 +291,37 @@ def device_random_map(
     programs = Programs(fn, device, draws=True, approximate=approximate)
     programs.check(node.spec)
     return DeviceRandomMap(node, fn, seed, place, programs=programs, device=device, **more)
+
+
+def placed_by_jax(plan: Node, place: Place) -> Node:
+    """Return the plan with maps on the device "auto" run by JAX, as many rows at a time as the batch after them has.
+
+    Raise DeviceError if JAX cannot run one of them.
+    """
+
+    def change(node: Node, rows: int) -> Node:
+        rows = getattr(node, "batch_size", None) or rows  # of batch, and of distribute with a batch_size
+        inputs = tuple(change(child, rows) for child in node.inputs)
+        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+            node = node.with_inputs(inputs)
+        if not isinstance(node, OnDevice) or node.device != "auto":
+            return node
+        spec = node.input.spec
+        if not spec.known:
+            raise DeviceError(
+                f"{node.operation} ({node.site}) cannot run by JAX: its elements are known only when they come, "
+                "and JAX compiles it before: give the source or the map before it an output_signature"
+            )
+        kind = JaxRows(place.for_rows(rows), rows, spec)
+        known = node.programs
+        made = known.by_jax.get(kind)
+        if made is None:
+            made = Programs(known.fn, "jax", draws=known.draws, approximate=known.approximate, jax=kind)
+            made.of(spec)
+            known.by_jax[kind] = made
+        return replace(node, programs=made, device="jax")
+
+    return change(plan, 1)
 
 
 def placed(plan: Node, device: str) -> Node:

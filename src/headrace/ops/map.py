@@ -69,8 +69,9 @@ def map(
     `device="cuda"` has whole batches run there by PyTorch, in place of each element on the CPU: see docs/device.md.
     What reads text and bytes, and what is drawn, runs on the CPU as always; pixels may differ within stated bounds. A
     function that cannot run there is an error. `"cpu"` runs the same on the CPU, `"auto"` on the device of the
-    `to_torch` that follows. Maps that follow run on the same device. If a batch comes after it, elements are batched on
-    the device. Without an adapter the elements are NumPy arrays, copied back.
+    `to_torch` that follows, or, compiled by JAX, on that of `to_jax`. Maps that follow run on the same device. If a
+    batch comes after it, elements are batched on the device. Without an adapter the elements are NumPy arrays, copied
+    back.
 
     Args:
         map_func: Function of one element. Components of a tuple arrive as separate arguments.
