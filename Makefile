@@ -22,7 +22,7 @@ help:
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make perf-check  CPU time beside plain NumPy: fails if headrace has become slower, on any machine (seconds)"
 	@echo "make observe  do verdicts name planted bottlenecks, what do counters and timelines cost, do rows_of, skip_steps and debug agree with logged runs (20 minutes)"
-	@echo "make wheels  build a Linux wheel that runs on glibc 2.28 and newer, and the sdist, into dist/ (minutes)"
+	@echo "make wheels  build Linux wheels that run on glibc 2.28 and newer, and the sdist, into dist/, and test them (minutes; PYTHONS=...)"
 	@echo "make docs    build the documentation into site/; warnings, broken links and requests to other hosts are errors"
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
@@ -119,9 +119,12 @@ observe: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/observe_cost.py --counters
 	$(BIN)/python -m tests.observe.provenance --steps 21000 --rows 1000
 
+# One wheel per Python before 3.12, one for all later ones: make wheels PYTHONS="python3.11 python3.12"
+PYTHONS ?= $(abspath $(BIN))/python $(shell python3.12 -c 'import sys; print(sys.executable)' 2>/dev/null)
+
 wheels: $(VENV)/.installed-wheels sdist
-	$(BIN)/python tools/build_wheels.py --out dist
-	tools/test_wheel.sh dist/headrace-*-manylinux*.whl
+	$(BIN)/python tools/build_wheels.py --out dist --python $(PYTHONS)
+	for python in $(PYTHONS); do PYTHON=$$python tools/test_wheel.sh dist || exit 1; done
 
 sdist: $(VENV)/.installed-wheels
 	$(BIN)/python -c 'from scikit_build_core.build import build_sdist; print(build_sdist("dist"))'

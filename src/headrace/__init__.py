@@ -11,9 +11,7 @@
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-from headrace.core.types import Attribute
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace import catalogue, checkpoint, cluster, feature_column, image, io, observe, preprocessing, text, tfds
@@ -188,7 +186,7 @@ class _Package(ModuleType):
         if name != "dataset" or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
         return import_module, (__name__,)  # cloudpickle knows modules by their exact class
 
 
@@ -196,7 +194,7 @@ sys.modules[__name__].__class__ = _Package
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
-    def __getattr__(name: str) -> Attribute:
+    def __getattr__(name: str) -> object:
         if name in _SUBMODULES:
             return import_module(f"{__name__}.{name}")
         if name in _HOMES:

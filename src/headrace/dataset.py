@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Final, Generic
 
 from headrace.adapters.numpy import as_numpy_iterator
 from headrace.core.deferred import Deferred, resolves_deferred
-from headrace.core.types import Attribute, Nested
+from headrace.core.types import Attribute, JsonObject, Nested
 from headrace.distribute.distribute import distribute
 from headrace.errors import ElementError
 from headrace.formats.shared.list_files import list_files
@@ -149,7 +149,7 @@ else:  # imported when they are first used
 
 def _first_spec(node: Node) -> Spec | None:
     """Infer the spec from the first element, None if there is none or it fails. Starts no processes."""
-    eager: dict[str, Any] = {"mode": "eager"}
+    eager: JsonObject = {"mode": "eager"}
     here = rebuild(node, lambda n: replace(n, **eager) if getattr(n, "mode", None) == "process" else n)
     watcher = None
     if isinstance(here, Map):
@@ -297,7 +297,7 @@ class Dataset(Generic[Element], metaclass=KnownNames):
     def __iter__(self) -> Iterator[Element]:
         return self.iterator()
 
-    def iterator(self, state: dict[str, Any] | None = None) -> Iterator[Element]:
+    def iterator(self, state: JsonObject | None = None) -> Iterator[Element]:
         """Return a new pass, from the start or from a state that an iterator's `state()` gave.
 
         Args:
@@ -319,7 +319,7 @@ class Dataset(Generic[Element], metaclass=KnownNames):
         """Return the plan with elements read by number, counted if necessary."""
         return counted_plan(self._node)
 
-    def _iterator(self, settings: Settings, state: dict[str, Any] | None = None) -> Iterator:
+    def _iterator(self, settings: Settings, state: JsonObject | None = None) -> Iterator:
         return Iterator(self._node, self._epochs, settings, state)
 
     @property

@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headrace.core.types import Nested
+if TYPE_CHECKING:
+    from headrace.core.types import Arguments, Nested, Reduced
 
 
 def what_there_is(name: object, known: Iterable[object]) -> str:
@@ -134,13 +135,13 @@ class ElementError(HeadraceError, RuntimeError):
             )
         return self.run_again()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         alone = {**self.__dict__, "find_origin": None, "run_again": None}
         return _restore, (type(self), self.args, alone, self.__cause__)
 
 
 def _restore(
-    kind: type[ElementError], args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseException | None
+    kind: type[ElementError], args: Arguments, attributes: dict[str, Any], cause: BaseException | None
 ) -> ElementError:
     made = OSError.__new__(kind) if issubclass(kind, OSError) else kind.__new__(kind)
     made.args = args

@@ -20,8 +20,10 @@ from headrace.columns.block import Block, Failure
 from headrace.core.closer import Closer
 from headrace.core.deferred import Deferred
 from headrace.core.keys import ROOT, mix_key
+from headrace.core.types import JsonObject, Nested, Reduced
+from headrace.distribute.drawn_rows import Drawn, Position, drawn_rows
 from headrace.distribute.merge_states import marks_among
-from headrace.distribute.mixtures import adopted, is_chain, mixtures_as_json, mixtures_of, rows_given, with_histories
+from headrace.distribute.mixtures import adopted, is_chain, mixtures_as_json, mixtures_of, with_histories
 from headrace.errors import NONSENSE, ElementError, HeadraceError, StateError
 from headrace.execute import changes
 from headrace.execute import state as states
@@ -78,7 +80,7 @@ class Epochs:
     widths: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Epochs, (self.next, self.seeds, None, self.sizes)
 
     def begin(self) -> int:
@@ -93,7 +95,7 @@ class Epochs:
         with self.lock:
             self._set(number)
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """Continue after a restored pass."""
         with self.lock:
             self._set(state["epoch"] + 1)
@@ -147,7 +149,7 @@ class Place(NamedTuple):
 _serials = count(1)
 
 
-_FixedParts = tuple[list[int], dict[str, Any], tuple[int, int, int] | None]
+_FixedParts = tuple[list[int], JsonObject, tuple[int, int, int] | None]
 _fixed_parts: WeakKeyDictionary[Node, _FixedParts] = WeakKeyDictionary()
 """What the states of all passes over a plan share: the first `state()` of every later pass need not find it again."""
 
@@ -175,7 +177,7 @@ class Undelivered(Exception):  # noqa: N818 - not an error of its own
         self.error = error
 
 
-def _fail(error: ElementError) -> Any:
+def _fail(error: ElementError) -> Nested:
     raise error.copy()
 
 
@@ -204,9 +206,9 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         plan: Node,
         epochs: Epochs,
         settings: Settings = Settings(),
-        state: Any = None,
+        state: JsonObject | None = None,
         meter: Meter | None = None,
-        deliver: Callable[[Any], Any] | None = None,
+        deliver: Callable[[Nested], Any] | None = None,
     ) -> None:
         self._epochs = epochs
         self._settings = settings
@@ -374,7 +376,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         assert self._run is not None
         itself = weakref.ref(self)
 
-        def stats() -> dict[str, Any]:
+        def stats() -> JsonObject:
             found = itself()
             return {"stages": []} if found is None else found.stats()
 
@@ -458,11 +460,11 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
                     raise item.error.copy()
             yield item
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """Return the position of this pass: a small dict of JSON values. Takes microseconds, and nothing is drained."""
         return self._state_at(self._place)
 
-    def _state_at(self, place: Place) -> dict[str, Any]:
+    def _state_at(self, place: Place) -> JsonObject:
         plan = place.course.plan
         described = self._described
         if described is None or described.plan is not plan:
@@ -481,7 +483,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         coming = [step for step in self._excluded if step >= place.delivered]
         return states.sealed({**state, "exclude": coming}) if coming else state
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """Go to a position that `state()` returned, of this iterator or of one over an equal pipeline.
 
         Args:
@@ -521,7 +523,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             self._cursor = _at(place)
             self._shut(trim=False)
 
-    def _state_of_step(self, step: int, epoch: int) -> dict[str, Any]:
+    def _state_of_step(self, step: int, epoch: int) -> JsonObject:
         """The state of a pass over `epoch` that has delivered `step` elements; this iterator goes there."""
         with self._lock:
             course = replace(self._course, epoch=epoch)
@@ -536,7 +538,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             self._shut()
             return self.state()
 
-    def _adopt(self, given: dict[str, Any], given_plan: Node) -> None:
+    def _adopt(self, given: JsonObject, given_plan: Node) -> None:
         state, plan, changed = adopted(states.opened(given), given_plan)
         states.check(state, plan)
         marks = marks_among(state, plan)
@@ -555,7 +557,8 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         """Change the weights of `hr.mix` from the next element on; the rest of its schedule is dropped.
 
         Rows that were read ahead are drawn anew. Operations after the mixture that hold rows (shuffle, pack, windows)
-        give these out first. In a run of several processes, call it in all of them after the same step. The weights are
+        give these out first. In a run of several processes, call it in all of them after the same step: all of them
+        then change at the same row. To find it, elements may be made again, on the calling thread. The weights are
         part of the state from here on.
 
         Args:
@@ -584,7 +587,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             self._shut()
             self._cursor = _at(place)
 
-    def mixture_report(self, *, mixture: int = 0) -> dict[str, dict[str, Any]]:
+    def mixture_report(self, *, mixture: int = 0) -> dict[str, JsonObject]:
         """Return how many rows of each source of a mixture were delivered so far, and how many epochs that is.
 
         Args:
@@ -607,16 +610,18 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             if not 0 <= mixture < len(found):
                 raise ValueError(f"mixture_report: the plan has {len(found)} mixtures (hr.mix), not a number {mixture}")
             mix = found[mixture].mix
-            rows, exact = self._rows_of_mixture(place, mixture)
-            if not exact and not is_chain(place.course.plan, mix):
+            drawn = self._drawn(place, mixture)
+            if drawn.marks is None and not is_chain(place.course.plan, mix):
                 raise HeadraceError("mixture_report: the mixture is one of several inputs, or repeated; read it alone")
+            if drawn.marks is not None:
+                place = place._replace(mark=SavedMark(drawn.marks))
             if mix.counts:
-                known = self._counts_of(place, mixture, rows if exact else rows - 1).by_name()
+                known = self._counts_of(place, mixture, drawn.used).by_name()
                 return {
                     name: {"rows": n.rows, "epochs": mix.epochs(name, n.rows), "tokens": n.tokens}
                     for name, n in sorted({**dict.fromkeys(mix.choices.names, SourceCount(0, 0, 0)), **known}.items())
                 }
-            counts = mix.choices.history.counts(rows, self._mixture_key(place, mix))
+            counts = mix.choices.history.counts(drawn.used, self._mixture_key(place, mix))
             return {name: {"rows": n, "epochs": mix.epochs(name, n)} for name, n in sorted(counts.items())}
 
     def _counts_of(self, place: Place, mixture: int, rows: int) -> MixCounts:
@@ -644,14 +649,16 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
     def _changed(self, place: Place, number: int, names: tuple[str, ...], segments: tuple[MixSegment, ...]) -> Place:
         """Return the same position with other weights of a mixture from the next row that it draws."""
         mix = mixtures_of(place.course.plan)[number].mix
-        rows, exact = self._rows_of_mixture(place, number)
+        drawn = self._drawn(place, number)
+        rows = drawn.rows
         now = max((segment for segment in segments if segment.start <= rows), key=lambda segment: segment.start)
         later = tuple(segment for segment in segments if segment.start > rows)
         first = MixSegment(rows, names, now.weights)
         history = mix.choices.history
         before: dict[str, int] | None = None
-        if exact:  # a mixture by tokens has its counts in its marks
+        if drawn.marks is not None:  # a mixture by tokens has its counts in its marks
             before = {} if mix.unit == "tokens" else history.counts(rows, self._mixture_key(place, mix))
+            place = place._replace(mark=SavedMark(drawn.marks))
         changed = history.changed(rows, (first, *later), before)
         course = place.course
 
@@ -661,32 +668,12 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         course = replace(course, given_plan=change(course.given_plan), plan=change(course.plan))
         return place._replace(course=course)
 
-    def _rows_of_mixture(self, place: Place, number: int) -> tuple[int, bool]:
-        """How many rows a mixture has drawn for what was delivered, and whether just these.
-
-        If operations hold rows, the pass is opened at its place, in single rows, to learn how many they hold. One more
-        counts as drawn: a part of it may have been used.
-        """
-        plan = place.course.plan
-        mix = mixtures_of(plan)[number]
-        marks = place.mark.marks()
-        rows = rows_given(plan, mix.mix, marks, place.delivered)
-        if rows is not None:
-            position = marks.get(mix.number)
-            again = position is not None and (position.ordinal != rows or (position.own and position.offset))
-            return rows, not again
-        run = Pass(Prepared.of, block_rows=1, options=merge_options(plan), sizes=place.course.sizes)
-        try:
-            run.open(run.context(Prepared.of(plan)).epoch(place.course.epoch), place.mark.marks())
-            found = run.root.ordinals().get(mix.number)
-        finally:
-            run.close()
-        if found is None:
-            raise HeadraceError(
-                "it is not known how far the mixture was read: an operation after it looks for its rows by number. Put "
-                'the mixture after that operation, or restore a state with hr.mix(..., on_change="adopt")'
-            )
-        return found + 1, False
+    def _drawn(self, place: Place, number: int) -> Drawn:
+        """How far a mixture was read for what was delivered."""
+        course = place.course
+        return drawn_rows(
+            Position(course.plan, course.epoch, course.sizes, place.mark.marks(), place.delivered), number
+        )
 
     def stats(self) -> Stats:
         """Return statistics of each stage: rows, blocks, bytes, busy and waiting seconds. Prints as a table.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
 
-from headrace.core.types import Attribute, Library, Nested, StrPath
+from headrace.core.types import AnyFunction, Attribute, Library, LibraryObject, Nested, StrPath
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -414,10 +414,10 @@ def found(home: str, name: str) -> Attribute:
     raise MissingNameError(home, name)
 
 
-def _for_apply(operation: str) -> Any:
+def _for_apply(operation: str) -> AnyFunction:
     """Return a function whose result `ds.apply` takes."""
 
-    def make(*args: object, **kwargs: object) -> Any:
+    def make(*args: object, **kwargs: object) -> AnyFunction:
         return lambda ds: getattr(ds, operation)(*args, **kwargs)
 
     make.__name__ = operation
@@ -445,17 +445,17 @@ class Experimental:
         return sorted({*same, *more, *(name for name in vars(Experimental) if not name.startswith("_"))})
 
     @staticmethod
-    def cardinality(dataset: Any) -> int:
+    def cardinality(dataset: Dataset) -> int:
         """Return how many elements there are, INFINITE_CARDINALITY or UNKNOWN_CARDINALITY."""
         return int(dataset.cardinality())
 
     @staticmethod
-    def get_single_element(dataset: Any) -> Any:
+    def get_single_element(dataset: Dataset) -> Nested:
         """Return the one element of a dataset."""
         return dataset.get_single_element()
 
     @staticmethod
-    def get_structure(dataset_or_iterator: Any) -> Any:
+    def get_structure(dataset_or_iterator: LibraryObject) -> Nested:
         """Return what the elements look like."""
         return dataset_or_iterator.element_spec
 
@@ -494,11 +494,11 @@ class Experimental:
     class TFRecordWriter:
         """Write a dataset of records to one file: `TFRecordWriter(path, compression_type).write(dataset)`."""
 
-        def __init__(self, filename: Any, compression_type: str | None = None) -> None:
+        def __init__(self, filename: StrPath, compression_type: str | None = None) -> None:
             self._filename = filename
             self._compression = compression_type
 
-        def write(self, dataset: Any) -> None:
+        def write(self, dataset: Dataset) -> None:
             """Write the records, which are bytes."""
             with _package().io.TFRecordWriter(self._filename, self._compression) as writer:
                 for record in dataset:

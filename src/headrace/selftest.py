@@ -12,12 +12,13 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
 import headrace as hr
 from headrace import _native
+from headrace.core.types import Nested
 from headrace.testing import check_transformation, our_threads
 
 Check = Callable[[Path], None]
@@ -32,7 +33,7 @@ def _expect(condition: bool, message: str) -> None:
         raise SelfTestError(message)
 
 
-def _same(got: Any, want: Any, what: str) -> None:
+def _same(got: Nested, want: Nested, what: str) -> None:
     _expect(bool(np.array_equal(got, want)), f"{what}: got {got!r}, expected {want!r}")
 
 

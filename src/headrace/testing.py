@@ -19,6 +19,7 @@ import numpy as np
 from headrace import reference
 from headrace.adapters.feed import Feed
 from headrace.columns.block import Block, Failure
+from headrace.core.types import JsonObject, Nested
 from headrace.dataset import Dataset
 from headrace.errors import ElementError
 from headrace.execute.pool import TINY_CUTS, ScanPolicy
@@ -92,7 +93,7 @@ def _same_leaf(x: object, y: object) -> bool:
     return np.asarray(x).tobytes() == np.asarray(y).tobytes()
 
 
-def _same_delivered(got: Any, wanted: Any) -> bool:
+def _same_delivered(got: Nested, wanted: Nested) -> bool:
     """Return whether a trainer got equal elements; arrays that NumPy cannot read are compared by their repr."""
     if type(got) is not type(wanted):
         return False
@@ -215,7 +216,7 @@ def _differs(got: list[Outcome], want: list[Outcome], ordered: bool) -> str | No
     return difference(got, want)
 
 
-def _pass(ds: Dataset, settings: Settings, epoch: int, state: object = None) -> Iterator:
+def _pass(ds: Dataset, settings: Settings, epoch: int, state: JsonObject | None = None) -> Iterator:
     return Iterator(ds._node, Epochs(next=epoch), settings, state)
 
 

@@ -6,6 +6,8 @@
 
 #include <thread>
 
+#include "limited.h"
+
 namespace headrace::python {
 namespace {
 
@@ -72,7 +74,7 @@ class Raised {
 };
 
 bool call(PyObject* self, PyObject* name) {
-  PyObject* done = PyObject_CallMethodNoArgs(self, name);
+  PyObject* done = call_method(self, name);
   Py_XDECREF(done);
   return done != nullptr;
 }
@@ -93,7 +95,7 @@ Outcome failed(PyObject* self, Cursor* cursor) {
   PyObject* shown = nullptr;
   {
     Raised error;
-    shown = PyObject_CallMethodOneArg(self, names().failed, error.instance());
+    shown = call_method(self, names().failed, error.instance());
   }
   if (!shown) return interrupted(self, cursor);
   ++cursor->taken;
@@ -107,7 +109,7 @@ Outcome take(PyObject* self, Cursor* cursor, PyObject** value) {
   if (!rows) return Outcome::kExhausted;
   Py_INCREF(rows);
   ++cursor->taking;
-  *value = Py_TYPE(rows)->tp_iternext(rows);
+  *value = next_of(rows);
   --cursor->taking;
   if (*value) {
     Py_DECREF(rows);
@@ -149,7 +151,7 @@ PyObject* next_element(PyObject* self) {
       std::this_thread::yield();
       Py_END_ALLOW_THREADS;
     } else if (outcome == Outcome::kExhausted) {
-      PyObject* done = PyObject_CallMethodOneArg(self, names().advance, held);
+      PyObject* done = call_method(self, names().advance, held);
       if (!done) outcome = Outcome::kRaised;
       Py_XDECREF(done);
     }
@@ -162,7 +164,7 @@ PyObject* next_forwarded(PyObject* self) {
   PyObject* source = reinterpret_cast<Forward*>(self)->source;
   if (!source) return nullptr;
   Py_INCREF(source);
-  PyObject* value = Py_TYPE(source)->tp_iternext(source);
+  PyObject* value = next_of(source);
   Py_DECREF(source);
   return value;
 }
@@ -176,9 +178,9 @@ int make_cursor(PyObject* self, PyObject* args, PyObject*) {
     PyErr_SetString(PyExc_TypeError, "rows must be an iterator or None");
     return -1;
   }
-  Py_XSETREF(cursor->place, Py_NewRef(place));
-  Py_XSETREF(cursor->rows, rows == Py_None ? nullptr : Py_NewRef(rows));
-  Py_XSETREF(cursor->lock, lock == Py_None ? nullptr : Py_NewRef(lock));
+  replace_reference(cursor->place, Py_NewRef(place));
+  replace_reference(cursor->rows, rows == Py_None ? nullptr : Py_NewRef(rows));
+  replace_reference(cursor->lock, lock == Py_None ? nullptr : Py_NewRef(lock));
   cursor->count = count;
   cursor->taking = 0;
   cursor->taken = rows == Py_None ? count : 0;
@@ -195,7 +197,7 @@ int set_cursor(PyObject* self, PyObject* value, void*) {
     PyErr_SetString(PyExc_TypeError, "a Cursor is wanted");
     return -1;
   }
-  Py_XSETREF(reinterpret_cast<Delivery*>(self)->cursor, Py_NewRef(value));
+  replace_reference(reinterpret_cast<Delivery*>(self)->cursor, Py_NewRef(value));
   return 0;
 }
 
@@ -209,7 +211,7 @@ int set_source(PyObject* self, PyObject* value, void*) {
     PyErr_SetString(PyExc_TypeError, "an iterator is wanted");
     return -1;
   }
-  Py_XSETREF(reinterpret_cast<Forward*>(self)->source, Py_NewRef(value));
+  replace_reference(reinterpret_cast<Forward*>(self)->source, Py_NewRef(value));
   return 0;
 }
 
@@ -252,7 +254,7 @@ void end(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   clear(self);
-  type->tp_free(self);
+  free_object(self);
   Py_DECREF(type);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "example.h"
+#include "limited.h"
 #include "operations.h"
 #include "places.h"
 #include "python.h"
@@ -219,8 +220,8 @@ class Features {
   // False if the value is something else, and nothing was taken from it.
   bool add(std::string_view name, nb::handle value) {
     if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
-      PyObject** items = PySequence_Fast_ITEMS(value.ptr());
-      return add(name, items, PySequence_Fast_GET_SIZE(value.ptr()));
+      Items items(value.ptr());
+      return add(name, items.data(), items.size());
     }
     PyObject* only = value.ptr();
     return add(name, &only, 1);
@@ -231,7 +232,8 @@ class Features {
     ConstInts ints;
     ConstFloats floats;
     if (PyList_Check(value.ptr())) {
-      add_text(name, PySequence_Fast_ITEMS(value.ptr()), PySequence_Fast_GET_SIZE(value.ptr()));
+      Items items(value.ptr());
+      add_text(name, items.data(), items.size());
     } else if (nb::try_cast(value, ints, false)) {
       begin(name, headrace::Kind::kInt64, ints_.size(), ints.shape(0));
       ints_.append(ints.data(), ints.shape(0));
@@ -303,9 +305,9 @@ class Features {
     ends_.push(int64_t(bytes_.size()));
     for (Py_ssize_t i = 0; i < count; ++i) {
       Py_ssize_t size = 0;
-      const char* data = PyBytes_Check(items[i]) ? PyBytes_AS_STRING(items[i]) : PyUnicode_AsUTF8AndSize(items[i], &size);
+      const char* data = PyBytes_Check(items[i]) ? bytes_data(items[i]) : PyUnicode_AsUTF8AndSize(items[i], &size);
       if (!data) throw nb::python_error();
-      bytes_.append(data, size_t(PyBytes_Check(items[i]) ? PyBytes_GET_SIZE(items[i]) : size));
+      bytes_.append(data, PyBytes_Check(items[i]) ? bytes_size(items[i]) : size_t(size));
       ends_.push(int64_t(bytes_.size()));
     }
     return true;
@@ -333,7 +335,7 @@ nb::bytes encode_example(nb::dict features, nb::callable flat) {
     if (!name) throw nb::python_error();
     const std::string_view text(name, size_t(size));
     const bool nothing = value.is_none() || ((PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) &&
-                                             PySequence_Fast_GET_SIZE(value.ptr()) == 0);
+                                             items_count(value.ptr()) == 0);
     if (nothing || made.add(text, value)) continue;
     made.add_flat(text, flat(key, value));
   }

@@ -232,7 +232,7 @@ nb::list join_arrays(nb::sequence groups, size_t limit, std::vector<std::pair<np
     PyArrayObject* first = reinterpret_cast<PyArrayObject*>(front.ptr());
     std::vector<npy_intp> shape(PyArray_DIMS(first), PyArray_DIMS(first) + PyArray_NDIM(first));
     shape[0] = rows;
-    Py_INCREF(PyArray_DESCR(first));
+    Py_INCREF(reinterpret_cast<PyObject*>(PyArray_DESCR(first)));
     PyObject* joined = PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(first), PyArray_NDIM(first), shape.data(),
                                             nullptr, nullptr, 0, nullptr);
     if (!joined) throw nb::python_error();

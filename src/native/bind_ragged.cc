@@ -2,6 +2,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "kernels.h"
+#include "limited.h"
 #include "python.h"
 #include "recent_text.h"
 
@@ -55,7 +56,7 @@ nb::object text_objects(ConstBytes values, ConstInts offsets, bool text) {
     const size_t size = size_t(cuts[row + 1] - cuts[row]);
     const char* const letters = reinterpret_cast<const char*>(data);
     PyObject* const made = recent  ? recent->get(data, size, found)
-                           : ascii ? RecentText::make(data, size)
+                           : ascii ? ascii_text(data, size)
                            : text  ? PyUnicode_DecodeUTF8(letters, Py_ssize_t(size), nullptr)
                                    : PyBytes_FromStringAndSize(letters, Py_ssize_t(size));
     if (!made) throw nb::python_error();
@@ -80,7 +81,7 @@ nb::object join_bytes(nb::list rows) {
   size_t total = 0;
   for (nb::handle row : rows) {
     if (!PyBytes_CheckExact(row.ptr())) return nb::none();
-    total += size_t(PyBytes_GET_SIZE(row.ptr()));
+    total += bytes_size(row.ptr());
   }
   headrace::Growing<uint8_t> values;
   headrace::Growing<int64_t> offsets;
@@ -88,8 +89,8 @@ nb::object join_bytes(nb::list rows) {
   int64_t* at = offsets.extend(rows.size() + 1);
   *at = 0;
   for (nb::handle row : rows) {
-    const size_t size = size_t(PyBytes_GET_SIZE(row.ptr()));
-    if (size) std::memcpy(out + *at, PyBytes_AS_STRING(row.ptr()), size);
+    const size_t size = bytes_size(row.ptr());
+    if (size) std::memcpy(out + *at, bytes_data(row.ptr()), size);
     at[1] = *at + int64_t(size);
     ++at;
   }

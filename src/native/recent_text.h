@@ -1,10 +1,11 @@
 #pragma once
 
-#include <Python.h>
-
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
+
+#include "limited.h"
 
 namespace headrace::python {
 
@@ -26,24 +27,18 @@ class RecentText {
 
   // A new reference to ASCII text; null if Python is out of memory.
   PyObject* get(const uint8_t* data, size_t size, size_t& found) {
-    if (size > kLongest) return make(data, size);
+    if (size > kLongest) return ascii_text(data, size);
     PyObject*& place = places_[hash(data, size) >> (64 - kBits)];
-    if (place && size_t(PyUnicode_GET_LENGTH(place)) == size && !std::memcmp(PyUnicode_1BYTE_DATA(place), data, size)) {
+    if (place && is_ascii_text(place, data, size)) {
       ++found;
       Py_INCREF(place);
       return place;
     }
-    PyObject* const made = make(data, size);
+    PyObject* const made = ascii_text(data, size);
     if (made) {
       Py_INCREF(made);
       Py_XDECREF(std::exchange(place, made));
     }
-    return made;
-  }
-
-  static PyObject* make(const uint8_t* data, size_t size) {
-    PyObject* const made = PyUnicode_New(Py_ssize_t(size), 127);
-    if (made && size) std::memcpy(PyUnicode_1BYTE_DATA(made), data, size);
     return made;
   }
 

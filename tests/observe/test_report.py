@@ -146,8 +146,12 @@ def test_queues_and_steps_are_lanes_of_the_timeline(pages, opened):
     assert "steps" in text and "<path" not in text  # the first run has no threads
     made = load_record(pages / "b.json")
     made["explanation"] = "threads"
+    for sample in made["samples"]:
+        sample["memory"] = 0
     (pages / "b.html").write_text(page([made]))
     tab = opened(pages / "b.html")
+    assert "memory" in tab.locator("#chart").inner_html()
+    assert "1e-9" not in tab.locator("#chart").inner_html()  # if nothing was in use, there is no peak
     lanes = ["waits", "steps", *(stage["operation"] for stage in made["stages"])]
     assert tab.locator("#chart path").count() == sum(stage["threaded"] for stage in made["stages"]) > 0
     tab.locator("#chart").hover(position={"x": 300, "y": lanes.index("map") * 36 + 20})

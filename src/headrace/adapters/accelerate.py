@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.adapters.feed import FeedIterator
 from headrace.core.frameworks import framework
-from headrace.core.types import Attribute, DeviceLike
+from headrace.core.types import Attribute, DeviceLike, JsonObject, Nested
 
 if TYPE_CHECKING:
     from headrace.adapters.feed import Feed
@@ -89,14 +89,14 @@ class Prepared(LoaderForAccelerate, Base):
     def _move_to(self, device: DeviceLike) -> None:
         """Put the batches of the next passes on a device."""
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Nested]:  # type: ignore[override]
         self._held = None
         if not self._prepared:
             return super().__iter__()
         self._move_to(framework("accelerate.state", "accelerator.prepare").PartialState().device)
         return self._accelerated(super().__iter__())
 
-    def _accelerated(self, batches: FeedIterator) -> Iterator[Any]:
+    def _accelerated(self, batches: FeedIterator) -> Iterator[Nested]:
         """Yield the batches of a pass, and tell Accelerate of its beginning, its last batch and its end."""
         states = framework("accelerate.state", "accelerator.prepare").GradientState()
         newest = batches._iterator
@@ -122,7 +122,7 @@ class Prepared(LoaderForAccelerate, Base):
         finally:
             states._remove_dataloader(self)
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> JsonObject:
         if self._held is not None and self._newest is not None and self._resume is None:
             return self._newest._state_at(self._held)
         return super()._state()

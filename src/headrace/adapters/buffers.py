@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.adapters.tensors import Casts, readable
 from headrace.columns.dense import copy_with_help
 from headrace.core.frameworks import framework
-from headrace.core.types import Array, DeviceLike, TorchTensor
+from headrace.core.types import Array, Component, DeviceLike, TorchTensor
 
 if TYPE_CHECKING:
+    import torch
+
     pass
 
 ALIGNMENT_BYTES = 256
@@ -30,7 +32,7 @@ class BufferPart(NamedTuple):
     """An array that goes to a device, the dtype requested for its component, and the component's name for errors."""
 
     array: Array
-    wanted: Any
+    wanted: torch.dtype | None
     path: str
 
 
@@ -40,11 +42,11 @@ class Route:
     __slots__ = ("ends_as", "own", "travels_as")
 
     def __init__(self, part: BufferPart, casts: Casts) -> None:
-        self.own: Any = readable(part.array, part.path).dtype
-        self.ends_as: Any = part.wanted or casts.dtype(part.array.dtype) or self.own
-        self.travels_as: Any = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
+        self.own: torch.dtype = readable(part.array, part.path).dtype
+        self.ends_as: torch.dtype = part.wanted or casts.dtype(part.array.dtype) or self.own
+        self.travels_as: torch.dtype = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
 
-    def receive(self, tensor: Any) -> TorchTensor:
+    def receive(self, tensor: TorchTensor) -> TorchTensor:
         """Return a tensor on the device with the dtype that was requested."""
         return tensor if self.ends_as is self.travels_as else tensor.to(self.ends_as)
 
@@ -54,7 +56,7 @@ class Room:
 
     __slots__ = ("_array", "_cut", "_tensor", "route")
 
-    def __init__(self, part: BufferPart, route: Route, memory: Any, place: slice, *, shared: bool) -> None:
+    def __init__(self, part: BufferPart, route: Route, memory: TorchTensor, place: slice, *, shared: bool) -> None:
         self.route: Route = route
         self._tensor = memory[place].view(route.travels_as).view(part.array.shape)
         begin = place.start // route.travels_as.itemsize
@@ -79,7 +81,7 @@ class BufferLayout(NamedTuple):
     """The offsets of a batch's arrays in a buffer, and the part of it that travels in one copy, if there is one."""
 
     rooms: list[Room]
-    together: Any
+    together: TorchTensor
 
 
 class Buffer:
@@ -87,9 +89,9 @@ class Buffer:
 
     def __init__(self, casts: Casts) -> None:
         self._casts = casts
-        self._memory: Any = None
+        self._memory: TorchTensor = None
         self._layouts: dict[tuple[Any, ...], BufferLayout] = {}
-        self.copied: Any = None
+        self.copied: torch.dtype = None
         self.lent: list[Array] = []
         """Arrays of the last batch that the device reads in place."""
 
@@ -103,7 +105,7 @@ class Buffer:
         if getattr(self, "lent", None):  # an interrupt may have come before it was made
             self.wait()
 
-    def send(self, parts: Sequence[BufferPart], device: DeviceLike) -> tuple[list[Any], list[Any]]:
+    def send(self, parts: Sequence[BufferPart], device: DeviceLike) -> tuple[list[Component], list[Component]]:
         """Return the arrays on a device, copied there on the current stream, and the tensors that own their memory."""
         kinds = tuple((array.shape, array.dtype, wanted) for array, wanted, _ in parts)
         layout = self._layouts.get(kinds)

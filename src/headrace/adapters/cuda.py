@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,7 +17,7 @@ from headrace.columns import Column, values
 from headrace.columns.block import Block
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.core.types import DeviceLike, Nested, TorchTensor
+from headrace.core.types import Component, DeviceLike, LibraryObject, Nested, TorchTensor
 from headrace.execute.stages.starvation import Meter
 from headrace.iterator import Refused
 from headrace.plan.structure import LEAF, Structure
@@ -32,8 +32,8 @@ MAX_JOINT_BATCH_BYTES = 8 << 20
 class Jagged(NamedTuple):
     """A ragged component on a device."""
 
-    values: Any
-    offsets: Any
+    values: TorchTensor
+    offsets: TorchTensor
 
 
 class Staged(NamedTuple):
@@ -44,10 +44,10 @@ class Staged(NamedTuple):
     """
 
     structure: Structure
-    leaves: list[Any]
-    owners: list[Any]
-    device: Any
-    there: Any
+    leaves: list[Component]
+    owners: list[Component]
+    device: DeviceLike
+    there: LibraryObject
     direct: bool
     nbytes: int
     told: set[int]
@@ -115,7 +115,7 @@ class Staging:
         ]
         return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
 
-    def _together(self, block: Block, wanted: list[Any]) -> Block:
+    def _together(self, block: Block, wanted: list[Component]) -> Block:
         """Return the rows of a block at once."""
         nbytes = block.nbytes // block.rows
         whole = self._staged(block.structure, tuple(block.columns), wanted, self._devices[0], nbytes)
@@ -125,7 +125,7 @@ class Staging:
         return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
 
     def _staged(
-        self, structure: Structure, row: tuple[object, ...], wanted: list[Any], device: DeviceLike, nbytes: int
+        self, structure: Structure, row: tuple[object, ...], wanted: list[Component], device: DeviceLike, nbytes: int
     ) -> Staged:
         parts = [part for leaf in zip(row, wanted, structure.paths, strict=True) for part in _parts(*leaf)]
         stream = self._streams[device]

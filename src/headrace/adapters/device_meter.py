@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.core.frameworks import framework
-from headrace.core.types import DeviceLike, LibraryObject
+from headrace.core.types import DeviceLike, JsonObject, LibraryObject
 from headrace.execute.stages.starvation import Meter
 
 TIMED_EVERY = 8
@@ -26,16 +26,16 @@ class DeviceMeter(Meter):
         self._device = device
         self._batches = 0
         self._pending: deque[tuple[Any, Any, Any]] = deque()
-        self._stats: Callable[[], dict[str, Any]] | None = None
-        self._last: Any = None
-        self._wanted: Any = None
+        self._stats: Callable[[], JsonObject] | None = None
+        self._last: LibraryObject = None
+        self._wanted: LibraryObject = None
 
     def begin_wait(self) -> None:
         """Note that the consumer has queued all its work on the last batch."""
         if self._last is not None:
             self._wanted = self._event()
 
-    def end_wait(self, stats: Callable[[], dict[str, Any]]) -> None:
+    def end_wait(self, stats: Callable[[], JsonObject]) -> None:
         """Note that the batch is delivered next."""
         self._stats = stats
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator as PythonIterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from headrace import _native
 from headrace.columns.block import Block, Failure, Item
 from headrace.core.closer import Closer
 from headrace.core.deferred import Deferred
-from headrace.core.types import Nested
+from headrace.core.types import JsonObject, Nested
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.mixtures import adopted
 from headrace.execute import state as states
@@ -190,7 +190,7 @@ class Feed:
         self._node: Node = self._plan
         self._take_share(part)
         self._newest: Iterator | None = None
-        self._resume: dict[str, Any] | None = None
+        self._resume: JsonObject | None = None
 
     def _take_share(self, part: tuple[int, int] | None) -> None:
         """Read every n-th element, if (n, index) says that several processes share the dataset.
@@ -251,7 +251,7 @@ class Feed:
         """Return the `stats()` of the newest pass."""
         return Stats(stages=[]) if self._newest is None else self._newest.stats()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> JsonObject:
         """Return the position after the last batch that the newest pass gave; before the first pass, the start.
 
         The dict has one string under one key, whatever the position: checkpoints that load by a template
@@ -259,7 +259,7 @@ class Feed:
         """
         return states.packed(self._state())
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> JsonObject:
         self._check_place_is_known()
         if self._resume is not None:
             return self._resume
@@ -268,7 +268,7 @@ class Feed:
             return Iterator(node, Epochs(epochs.next, epochs.seeds, sizes=epochs.sizes)).state()
         return self._newest.state()
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: JsonObject) -> None:
         """Let the next pass continue where `state_dict()` was taken; at the end of an epoch, with the next epoch."""
         state = states.opened(state_dict)
         states.check_form(state)
@@ -291,7 +291,7 @@ class Feed:
         return summary(type(self).__name__, self._dataset._node)
 
 
-def _hand_over(deliver: Callable[[Any], object], element: object) -> Nested:
+def _hand_over(deliver: Callable[[Nested], object], element: object) -> Nested:
     """Return what the consumer gets for an element; the errors of a device are not the element's."""
     try:
         return deliver(element)
@@ -301,7 +301,7 @@ def _hand_over(deliver: Callable[[Any], object], element: object) -> Nested:
         raise Undelivered(error) from error
 
 
-class FeedIterator(_native.Forward, PythonIterator[Any]):
+class FeedIterator(_native.Forward, PythonIterator[Nested]):
     """One pass over a Feed. Closed at its end, by `close()`, at the end of a `with`, or when it is let go."""
 
     def __init__(self, iterator: Iterator, target: Target) -> None:
@@ -346,11 +346,11 @@ class FeedIterator(_native.Forward, PythonIterator[Any]):
     def _ipython_display_(self) -> None:
         self._iterator._ipython_display_()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """Return the position after the last element that was given; elements staged ahead count as unread."""
         return self._iterator.state()
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """Go to a position that `state()` returned."""
         self._iterator.restore(state)
 
@@ -358,11 +358,11 @@ class FeedIterator(_native.Forward, PythonIterator[Any]):
         """Change the weights of `hr.mix` from the next element on: see `Iterator.set_weights`."""
         self._iterator.set_weights(weights, mixture=mixture)
 
-    def mixture_report(self, *, mixture: int = 0) -> dict[str, dict[str, Any]]:
+    def mixture_report(self, *, mixture: int = 0) -> dict[str, JsonObject]:
         """Return how many rows of each source of a mixture were delivered so far: see `Iterator.mixture_report`."""
         return self._iterator.mixture_report(mixture=mixture)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> JsonObject:
         """Return the position as `Feed.state_dict` does: one string under one key."""
         return states.packed(self.state())
 

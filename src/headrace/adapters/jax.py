@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.adapters.feed import Feed, PlainTarget, Target
 from headrace.columns import values
 from headrace.columns.block import Block
+from headrace.columns.kind import Column
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Component, DeviceLike, Nested
+from headrace.core.types import Array, Component, DeviceLike, LibraryObject, Nested
 from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.structure import Structure, flatten
@@ -104,13 +105,13 @@ class Arrays(PlainTarget):
         """Return columns of JAX arrays."""
         places = self._places(block.structure)
         with self._jax.default_device(self._default):
-            columns: Any = [
+            columns: Column = [
                 [self._leaf(value, place, path) for value in values(column)]
                 for column, place, path in zip(block.columns, places, block.structure.paths, strict=True)
             ]
         return Block(block.structure, columns, block.rows)
 
-    def _places(self, structure: Structure) -> list[Any]:
+    def _places(self, structure: Structure) -> list[Component]:
         """Return the sharding of each component."""
         if self._shardings is None:
             return [None] * structure.leaves
@@ -134,13 +135,13 @@ class Arrays(PlainTarget):
             return array.tolist()
         return self._put(array, path) if sharding is None else self._spread(array, sharding, path)
 
-    def _put(self, array: Array, path: str) -> Any:
+    def _put(self, array: Array, path: str) -> LibraryObject:
         try:
             return self._jax.device_put(_own(array), self._device)
         except TypeError as error:
             raise TypeError(f"to_jax: component{path} of dtype {array.dtype}: {error}; change it with map") from None
 
-    def _spread(self, array: Array, sharding: Nested, path: str) -> Any:
+    def _spread(self, array: Array, sharding: Nested, path: str) -> LibraryObject:
         try:
             return self._jax.make_array_from_process_local_data(sharding, _own(array))
         except ValueError as error:

@@ -19,7 +19,7 @@ import numpy as np
 from headrace.adapters.feed import Feed
 from headrace.adapters.numpy import NumpyFeed
 from headrace.core.frameworks import framework
-from headrace.core.types import Library, LibraryObject, Nested
+from headrace.core.types import Component, JsonObject, Library, LibraryObject, Nested
 from headrace.errors import StateError
 from headrace.execute.state import packed
 from headrace.execute.stats import Stats
@@ -140,7 +140,7 @@ def _check_elements(batches: Dataset) -> Dataset:
 def _adapter_class() -> type[Any]:
     """Return the class, created once keras is imported. Keras takes any DataAdapter as it is."""
     keras = framework("keras", "to_keras")
-    base: Any = framework("keras.src.trainers.data_adapters.data_adapter", "to_keras").DataAdapter
+    base: LibraryObject = framework("keras.src.trainers.data_adapters.data_adapter", "to_keras").DataAdapter
     if not _arguments_are_seen():
         warnings.warn(
             f"Keras {keras.__version__} keeps the arguments of fit elsewhere than headrace looks: class_weight, y and "
@@ -151,12 +151,12 @@ def _adapter_class() -> type[Any]:
     class KerasFeed(Passes, base):  # type: ignore[misc]
         """A dataset as Keras reads it: each epoch a pass, begun when its first batch is requested."""
 
-        def __iter__(self) -> Iterator[Any]:
+        def __iter__(self) -> Iterator[Nested]:
             """Yield the inputs of the first epoch: what `layer.adapt` of Keras reads. Training is not affected."""
             for batch in PassIterator(self._dataset._node, Epochs(), Settings(frozen=True)):
                 yield batch[0] if isinstance(batch, tuple) else batch
 
-        def get_numpy_iterator(self) -> Iterator[Any]:
+        def get_numpy_iterator(self) -> Iterator[Nested]:
             return self._batches()
 
         get_jax_iterator = get_torch_dataloader = get_numpy_iterator
@@ -188,11 +188,11 @@ EXACT_ON_JAX = (3, 15)
 """From this version on, Keras on JAX reads a batch ahead of the model on accelerators only."""
 
 
-def _version(keras: Any) -> tuple[int, ...]:
+def _version(keras: Library) -> tuple[int, ...]:
     return tuple(map(int, keras.__version__.split(".")[:2]))
 
 
-def without_read_ahead(tf: Any) -> LibraryObject:
+def without_read_ahead(tf: Library) -> LibraryObject:
     """Return options with which tf.data asks for a batch only when the model does: so the state counts what it got.
 
     tf.data would add a prefetch of its own at the end. headrace reads ahead instead, and knows what was delivered.
@@ -203,7 +203,7 @@ def without_read_ahead(tf: Any) -> LibraryObject:
     return options
 
 
-def _read_directly(tf: Any, batches: Any, passes: Passes) -> LibraryObject:
+def _read_directly(tf: Library, batches: Nested, passes: Passes) -> LibraryObject:
     """Return the same tf.data.Dataset, which notes in `passes` that the model itself reads it.
 
     A `tf.distribute` strategy builds a pipeline of its own over it instead, with buffers for each device.
@@ -215,14 +215,14 @@ def _read_directly(tf: Any, batches: Any, passes: Passes) -> LibraryObject:
         def __init__(self) -> None:
             super().__init__(tf.data.experimental.to_variant(batches))
 
-        def _inputs(self) -> list[Any]:
+        def _inputs(self) -> list[Component]:
             return [batches]
 
         @property
         def element_spec(self) -> Nested:
             return batches.element_spec
 
-        def __iter__(self) -> Any:
+        def __iter__(self) -> LibraryObject:
             passes._through_strategy = False
             return iter(batches)
 
@@ -275,16 +275,16 @@ class Passes:
         count = self._feed._node.cardinality
         return int(count) if count.known else None
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Iterator[Nested]:
         begun, self._begun = self._begun, None
         first, self._first = self._first, False
-        fed: Iterator[Any]
+        fed: Iterator[Nested]
         if begun is not None and begun.looked_at:
             fed = begun.fed
             yield from begun.given
         else:
             fed = self._next_pass()
-        given: list[Any] = []
+        given: list[Component] = []
         for batch in fed:
             first = first and len(given) < MAX_PEEKED_BATCHES
             if first:
@@ -293,7 +293,7 @@ class Passes:
             yield standard(batch)
         self._begun = None
 
-    def _next_pass(self) -> Iterator[Any]:
+    def _next_pass(self) -> Iterator[Nested]:
         """Begin a pass; after a state at the last batch of an epoch, the one of the next epoch.
 
         Such a state leaves nothing of its epoch, and Keras fails on an epoch without batches.
@@ -319,7 +319,7 @@ class Passes:
         """
         return self._feed.stats()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> JsonObject:
         """Return the position after the last batch that the model was given.
 
         Raises:
@@ -340,7 +340,7 @@ class Passes:
         """Return what reads batches ahead of the model, None if nothing does."""
         return "the tf.distribute strategy" if self._through_strategy else None
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: JsonObject) -> None:
         """Let the next pass continue where `state_dict()` was taken."""
         self._feed.load_state_dict(state_dict)
         self._begun = None
@@ -373,8 +373,8 @@ def refuse_what_keras_ignores(frame: FrameType | None, *, infinite: bool) -> Non
 class FirstPass:
     """A first pass that has given very little yet."""
 
-    fed: Iterator[Any]
-    given: list[Any]
+    fed: Iterator[Nested]
+    given: list[Component]
     looked_at: bool = False
 
 

@@ -17,10 +17,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.adapters.feed import FeedIterator
 from headrace.adapters.plain_loader import LIGHTNING, PlainLoaderWarning
+from headrace.core.types import JsonObject, LibraryObject, Nested
 from headrace.execute.state import check_form, opened, packed, sealed
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ else:
 class Running:
     """The loops of Lightning that are running, innermost first."""
 
-    fit_loop: Any
+    fit_loop: LibraryObject
     function: str
     """The function of the fit loop that runs."""
-    fetcher: Any
+    fetcher: LibraryObject
 
 
 def running() -> Running | None:
@@ -62,17 +63,17 @@ def running() -> Running | None:
     return None
 
 
-class Fetched(Iterator[Any]):
+class Fetched(Iterator[Nested]):
     """The batches of a pass that Lightning's fetcher reads; `place` is that of the batches which it handed on."""
 
-    def __init__(self, batches: FeedIterator, fetcher: Any) -> None:
+    def __init__(self, batches: FeedIterator, fetcher: LibraryObject) -> None:
         self.batches = batches
         self.given: int = 0
         self._fetcher = fetcher
         self._places = deque([batches._iterator._place])
         self._ended = False
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Nested:
         try:
             batch = next(self.batches)
         except StopIteration:
@@ -102,7 +103,7 @@ class InLightning(Base):
     _nothing_left = False
     """The next pass has no batches: Lightning reads it to find out that the epoch is over."""
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Nested]:  # type: ignore[override]
         fetched, self._fetched = self._fetched, None
         if fetched is not None and self._resume is None and self._reads(fetched) and fetched.is_untouched:
             self._resume = fetched.batches._iterator._state_at(fetched.place())
@@ -114,7 +115,7 @@ class InLightning(Base):
         if self._nothing_left:
             self._nothing_left = False
             return iter(())
-        batches: Iterator[Any] = super().__iter__()
+        batches: Iterator[Nested] = super().__iter__()
         if isinstance(batches, FeedIterator) and hasattr(loops.fetcher, "prefetch_batches"):
             batches = self._fetched = Fetched(batches, loops.fetcher)
         return batches
@@ -130,7 +131,7 @@ class InLightning(Base):
             if feed is self:
                 super().load_state_dict(_ended(state))
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: JsonObject) -> None:
         self._fetched, self._nothing_left = None, False
         loops = running()
         if loops is not None and loops.function == "_load_combined_loader_states":
@@ -144,14 +145,14 @@ class InLightning(Base):
     def _reads(self, fetched: Fetched) -> bool:
         return fetched.batches._iterator is self._newest
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> JsonObject:
         fetched = self._fetched
         if fetched is not None and self._resume is None and self._reads(fetched):
             return fetched.batches._iterator._state_at(fetched.place())
         return super()._state()
 
 
-def _ended(state_dict: dict[str, Any]) -> dict[str, Any]:
+def _ended(state_dict: JsonObject) -> JsonObject:
     """Return the state of a pass whose trainer begins another one next, even if `limit_train_batches` left batches."""
     state = opened(state_dict)
     check_form(state)

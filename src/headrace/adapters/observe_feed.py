@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Nested
 from headrace.observe.functions import with_timed_functions
 from headrace.observe.measure_headroom import Headroom
 from headrace.observe.measure_headroom import headroom as headroom_of_any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.adapters.feed import Feed
 
 
-def why_slow(self: Feed, seconds: float = 10.0, step: Callable[[Any], object] | None = None) -> Verdict:
+def why_slow(self: Feed, seconds: float = 10.0, step: Callable[[Nested], object] | None = None) -> Verdict:
     """Run the pipeline and the copies to the device for a while, and report what limits them; see `Dataset.why_slow`.
 
     Args:
@@ -37,7 +38,7 @@ def why_slow(self: Feed, seconds: float = 10.0, step: Callable[[Any], object] | 
     return measured(plan, timers, iter(observed), seconds, step)
 
 
-def headroom(self: Feed, step_fn: Callable[[Any], object], *, seconds: float = 5.0) -> Headroom:
+def headroom(self: Feed, step_fn: Callable[[Nested], object], *, seconds: float = 5.0) -> Headroom:
     """Measure how much faster the steps would be with free data; see `Dataset.headroom`.
 
     Args:

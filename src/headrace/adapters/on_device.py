@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from headrace.adapters.tensors import Casts, nested_tensor, own_tensor
 from headrace.columns import Column, values
 from headrace.columns.block import Block
 from headrace.core.ragged import Ragged
-from headrace.core.types import Attribute, Nested, TorchTensor
+from headrace.core.types import Attribute, Component, LibraryObject, Nested, TorchTensor
 from headrace.device.columns import DeviceColumn, numpy_dtype_of
 from headrace.device.machine import machine_of
 from headrace.execute.stages.starvation import Meter
@@ -26,8 +26,8 @@ class Queued(NamedTuple):
     """An element whose tensors are being made: they are done when the event is reached."""
 
     structure: Structure
-    leaves: list[Any]
-    ready: Any
+    leaves: list[Component]
+    ready: LibraryObject
 
 
 class DeviceTensors(PlainTarget):
@@ -71,7 +71,7 @@ class DeviceTensors(PlainTarget):
         queued: Column = [Queued(structure, list(row), ready) for row in rows]
         return Block(LEAF, [queued], block.rows, nbytes=block.nbytes)
 
-    def _rows(self, column: Column, dtype: torch.dtype | None, path: str) -> list[Any]:
+    def _rows(self, column: Column, dtype: torch.dtype | None, path: str) -> list[Component]:
         if isinstance(column, DeviceColumn):
             wanted = dtype or self._casts.dtype(numpy_dtype_of(column.tensor))
             tensor = column.tensor if wanted is None else column.tensor.to(wanted)
@@ -89,7 +89,7 @@ class DeviceTensors(PlainTarget):
             return self._there(own_tensor(array, path), dtype or self._casts.dtype(array.dtype))
         return value
 
-    def _there(self, tensor: Any, dtype: torch.dtype | None) -> TorchTensor:
+    def _there(self, tensor: TorchTensor, dtype: torch.dtype | None) -> TorchTensor:
         if self._machine.on_gpu:
             tensor = tensor.pin_memory().to(self._machine.device, non_blocking=True)
         return tensor if dtype is None else tensor.to(dtype)
@@ -111,7 +111,7 @@ CHANNELS = (1, 3, 4)
 class ChannelsFirst:
     """A target whose batches of images come as (batch, channels, height, width), in the same memory."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: LibraryObject) -> None:
         self._target = target
 
     def __getattr__(self, name: str) -> Attribute:
@@ -123,6 +123,6 @@ class ChannelsFirst:
         return structure.pack([_channels_first(leaf) for leaf in leaves])
 
 
-def _channels_first(leaf: Any) -> Nested:
+def _channels_first(leaf: Nested) -> Nested:
     images = getattr(leaf, "ndim", 0) == 4 and not leaf.is_nested and leaf.shape[-1] in CHANNELS
     return leaf.permute(0, 3, 1, 2) if images else leaf

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from headrace.core.keys import globally_seeded
+from headrace.core.types import LibraryObject, Nested
 from headrace.errors import StateError
 from headrace.execute.state import first_unseeded, require_seeds
 from headrace.plan.node import Node
@@ -65,15 +65,15 @@ class AccelerateLoader:
         )
 
 
-class Skipped(Iterator[Any]):
+class Skipped(Iterator[Nested]):
     """A pass of unknown length whose first elements are dropped to resume: it must not end among them."""
 
-    def __init__(self, elements: Iterator[Any], loader: AccelerateLoader) -> None:
+    def __init__(self, elements: Iterator[Nested], loader: AccelerateLoader) -> None:
         self._elements = elements
         self._count = loader.elements_to_skip
         self._batch_size = loader.batch_size
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Nested:
         try:
             element = next(self._elements)
         except StopIteration:
@@ -149,7 +149,7 @@ def _accelerate_loader() -> AccelerateLoader:
     frame: FrameType | None = sys._getframe(2)
     skipped, size, is_one_of_many = 0, 1, False
     while frame is not None:
-        loader: Any = frame.f_locals.get("self")
+        loader: LibraryObject = frame.f_locals.get("self")
         if frame.f_globals.get("__name__") == ACCELERATE and hasattr(loader, "skip_batches"):
             size = getattr(loader, "total_batch_size", None) or loader.batch_size or 1
             skipped = max(skipped, loader.skip_batches)
@@ -195,7 +195,7 @@ def warn_of_processes() -> None:
     checkpoint = None if frame is None else frame.f_locals.get("resume_from_checkpoint")
     if frame is None or not checkpoint:
         return
-    trainer: Any = frame.f_locals["self"]
+    trainer: LibraryObject = frame.f_locals["self"]
     arguments, saved = trainer.args, _processes_that_saved(Path(checkpoint), trainer.args)
     if arguments.ignore_data_skip or saved in (None, arguments.world_size):
         return
@@ -212,7 +212,7 @@ def warn_of_processes() -> None:
     )
 
 
-def _processes_that_saved(checkpoint: Path, arguments: Any) -> int | None:
+def _processes_that_saved(checkpoint: Path, arguments: LibraryObject) -> int | None:
     """Return how many processes saved a checkpoint of Transformers' Trainer; None if it does not tell.
 
     Each process writes a file of its own, which on several machines may not be where the others are.

@@ -14,7 +14,7 @@ from headrace.columns.block import Block
 from headrace.core.extended import bits, is_extended
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, DeviceLike, DType, Nested, TorchTensor
+from headrace.core.types import Array, Component, DeviceLike, DType, Nested, TorchTensor
 from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Casts:
     def __bool__(self) -> bool:
         return bool(self._places or self._dtypes)
 
-    def of(self, structure: Structure) -> list[Any]:
+    def of(self, structure: Structure) -> list[Component]:
         """Return the dtype requested for each leaf by its path, None if there is none."""
         places = list(leaf_places(structure))
         for place in self._places:
@@ -129,7 +129,7 @@ class Tensors(PlainTarget):
         ]
         return Block(structure, columns, block.rows)
 
-    def _column(self, column: Column, dtype: torch.dtype | None, path: str) -> list[Any]:
+    def _column(self, column: Column, dtype: torch.dtype | None, path: str) -> list[Component]:
         if not isinstance(column, np.ndarray) or column.dtype.hasobject:
             return [self._leaf(value, dtype, path) for value in values(column)]
         if column.ndim == 1:
@@ -142,7 +142,7 @@ class Tensors(PlainTarget):
         plain = dtype is None and self._device is None and not self._pin
         return rows if plain else [self._placed(row, dtype) for row in rows]
 
-    def _leaf(self, value: Any, dtype: torch.dtype | None, path: str) -> Nested:
+    def _leaf(self, value: Component, dtype: torch.dtype | None, path: str) -> Nested:
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             return value.tolist()
         if isinstance(value, np.ndarray | np.generic):
@@ -153,7 +153,7 @@ class Tensors(PlainTarget):
             return nested_tensor(rows, self._placed(over(value.offsets.copy(), path), None))
         return value
 
-    def _placed(self, tensor: Any, dtype: torch.dtype | None) -> TorchTensor:
+    def _placed(self, tensor: TorchTensor, dtype: torch.dtype | None) -> TorchTensor:
         if dtype is not None or self._device is not None:
             tensor = tensor.to(device=self._device, dtype=dtype)
         return tensor.pin_memory() if self._pin else tensor

@@ -22,7 +22,7 @@ from headrace.adapters.plain_loader import (
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.adapters.torch_feed import TorchFeed
 from headrace.core.frameworks import framework
-from headrace.core.types import DeviceLike, Library
+from headrace.core.types import DeviceLike, JsonObject, Library, LibraryObject, Nested, Reduced
 from headrace.device.machine import check_device
 from headrace.errors import StateError
 from headrace.iterator import Epochs
@@ -124,7 +124,7 @@ def to_torch(
     return feed
 
 
-def check_devices(torch: Any, devices: Sequence[Any]) -> None:
+def check_devices(torch: Library, devices: Sequence[Any]) -> None:
     """Raise ValueError if a device is not on this machine, or this PyTorch cannot use it."""
     for device in devices:
         if device.type == "cuda" and not torch.cuda.is_available():
@@ -160,7 +160,7 @@ def _several(device: DeviceLike) -> bool:
     return isinstance(device, Sequence) and not isinstance(device, str)
 
 
-def _rank(torch: Any) -> tuple[int, int] | None:
+def _rank(torch: Library) -> tuple[int, int] | None:
     """Return how many processes share the dataset, and which this one is."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
@@ -186,7 +186,7 @@ class Placement:
         """Whether elements are on a GPU."""
         return self.devices[0].type == "cuda" or (self.on_device or "").startswith("cuda")
 
-    def locks(self) -> Any:
+    def locks(self) -> LibraryObject:
         """Return what keeps arrays page-locked from one pass to the next."""
         if self.on_device is not None or any(device.type != "cuda" for device in self.devices):
             return None
@@ -199,7 +199,7 @@ class Placement:
         made = self._target(locked)
         return ChannelsFirst(made) if self.layout == "NCHW" else made
 
-    def _target(self, locked: Any) -> Target:
+    def _target(self, locked: LibraryObject) -> Target:
         if self.on_device is not None:
             return DeviceTensors(self.on_device, self.casts, self.prefetch)
         kinds = {device.type for device in self.devices}
@@ -221,7 +221,7 @@ def _feed_class() -> type[Any]:
     """Return the class, created once torch is imported."""
     data = framework("torch.utils.data", "to_torch")
     get_worker_info = data.get_worker_info
-    base: Any = data.IterableDataset
+    base: LibraryObject = data.IterableDataset
 
     class TorchFeed(InLightning, Prepared, Feed, base):  # type: ignore[misc]
         """A dataset as tensors."""
@@ -229,7 +229,9 @@ def _feed_class() -> type[Any]:
         _auto_shard = False
         _may_move = False
 
-        def __init__(self, dataset: Dataset, options: Placement, part: tuple[int, int] | None, counters: Any) -> None:
+        def __init__(
+            self, dataset: Dataset, options: Placement, part: tuple[int, int] | None, counters: LibraryObject
+        ) -> None:
             there = options.on_device
             super().__init__(dataset, part, plan=None if there is None else placed(dataset._node, there))
             self._options = options
@@ -237,7 +239,7 @@ def _feed_class() -> type[Any]:
             self._counters = counters
             self._counted = counters.clone()  # passes of workers that are older than what this process knows
             self._loaded_in: int | None = None
-            self._locked: Any = None
+            self._locked: LibraryObject = None
             self._accelerate_loader: AccelerateLoader | None = None
 
         def _join_ranks(self) -> None:
@@ -275,7 +277,7 @@ def _feed_class() -> type[Any]:
             self._join_ranks()
             return super().__len__()
 
-        def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        def __iter__(self) -> Iterator[Nested]:  # type: ignore[override]
             self._join_ranks()
             warn_of_composer(self._dataset._node)
             shared = self._part is not None and self._part[0] > 1
@@ -286,7 +288,7 @@ def _feed_class() -> type[Any]:
                     return self._skipping(loader)
             return self._pass()
 
-        def _skipping(self, loader: AccelerateLoader) -> Iterator[Any]:
+        def _skipping(self, loader: AccelerateLoader) -> Iterator[Nested]:
             """Return a pass whose first elements a loader drops."""
             if self._resume is not None:
                 raise StateError(
@@ -301,7 +303,7 @@ def _feed_class() -> type[Any]:
                 )
             return Skipped(self._pass(), loader)
 
-        def _pass(self) -> Iterator[Any]:
+        def _pass(self) -> Iterator[Nested]:
             if get_worker_info() is None:
                 self._counted = self._counters.clone()
             elif self._resume is not None and self._loaded_in != os.getpid():
@@ -317,7 +319,7 @@ def _feed_class() -> type[Any]:
             if get_worker_info() is None and not self._counters.equal(self._counted):
                 raise StateError(f"workers of a DataLoader read this feed, and only they know how far: {THE_WAY}")
 
-        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        def load_state_dict(self, state_dict: JsonObject) -> None:
             self._join_ranks()
             super().load_state_dict(state_dict)
             self._accelerate_loader = None
@@ -327,14 +329,14 @@ def _feed_class() -> type[Any]:
         def set_epoch(self, epoch: int) -> None:
             super().set_epoch(epoch - int(self._counters.max()))  # workers count the epochs that they have begun
 
-        def __reduce__(self) -> tuple[Any, ...]:
+        def __reduce__(self) -> Reduced:
             pickled = _pickler().dumps((self._dataset, self._options, self._part))
             return _unpickle, (pickled, self._counters, self._resume)
 
     return TorchFeed
 
 
-def _worker_epochs(base: Epochs, counters: Any, worker: int) -> Epochs:
+def _worker_epochs(base: Epochs, counters: LibraryObject, worker: int) -> Epochs:
     """Return the epochs of one worker of a DataLoader, counted from those of the dataset it was given.
 
     A worker may live for one epoch only, so the number of epochs is kept in shared memory.
@@ -357,7 +359,7 @@ def _pickler() -> Library:
         return pickle
 
 
-def _unpickle(pickled: bytes, counters: object, resume: dict[str, Any] | None) -> Feed:
+def _unpickle(pickled: bytes, counters: object, resume: JsonObject | None) -> Feed:
     dataset, options, part = _pickler().loads(pickled)
     feed: Feed = _feed_class()(dataset, options, part, counters)
     feed._resume = resume

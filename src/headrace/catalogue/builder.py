@@ -14,7 +14,7 @@ from headrace.catalogue.download import sha256_of
 from headrace.catalogue.evolution import Change, changes_between, check_made_by, check_version
 from headrace.catalogue.folders import INDEX, write_index
 from headrace.catalogue.sources import SourceFile, fetch_sources
-from headrace.core.types import JsonValue, StrPath
+from headrace.core.types import JsonObject, JsonValue, LibraryObject, Nested, StrPath
 from headrace.dataset import Dataset
 from headrace.execute.budget import cpus
 from headrace.identity.digests import PYTHON
@@ -58,8 +58,8 @@ class DatasetBuilder(ABC):
 
     name: str
     version: str
-    features: Any
-    splits: Any = ("train",)
+    features: FeatureLike
+    splits: JsonValue = ("train",)
     """Names, each of which is a part; or by name the parts of a split, each of which `examples` is called with."""
     config: str | None = None
     description: str = ""
@@ -67,25 +67,25 @@ class DatasetBuilder(ABC):
     citation: str = ""
     homepage: str = ""
     license: str = ""
-    supervised_keys: Any = None
+    supervised_keys: Nested = None
     release_notes: Mapping[str, str] = {}
     sources: Mapping[str, SourceFile | str] = {}
     file_format: str = "tfrecord"
     shuffle: bool = True
     shards: int | None = None
     readers: int = 1
-    metadata: Any = None
+    metadata: JsonValue = None
     row_counts: Mapping[str, int] = {}
     """How many rows each split will have, if known beforehand."""
 
     _fetched: Mapping[str, Path] = {}
 
     @abstractmethod
-    def examples(self, part: object) -> Iterable[Any]:
+    def examples(self, part: object) -> Iterable[Nested]:
         """Return the rows of one part; a Dataset will do."""
 
     @property
-    def maker(self) -> Callable[..., Iterable[Any]]:
+    def maker(self) -> Callable[..., Iterable[Nested]]:
         """The user's function that makes rows."""
         return self.examples
 
@@ -223,7 +223,7 @@ class GeneratedRows:
     def __init__(self, builder: DatasetBuilder, part: object, prefix: str, limit: int | None) -> None:
         self._builder, self._part, self._prefix, self._limit = builder, part, prefix, limit
 
-    def source(self) -> Any:
+    def source(self) -> LibraryObject:
         """Return the source of rows: any row of a Dataset is read without those before it."""
         if inspect.isgeneratorfunction(getattr(self._builder.examples, "__func__", None)):
             return self
@@ -236,7 +236,7 @@ class GeneratedRows:
         """See RowSource: by the code of the generator and by what it is called with."""
         return [str(Looker().digest((self._builder.maker, repr(self._part)))), self._limit]
 
-    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Any]]]:  # noqa: ARG002 - a generator starts in front
+    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Nested]]]:  # noqa: ARG002 - a generator starts in front
         """See RowSource."""
         made = keyed(self._builder.examples(self._part), self._prefix)
         return 0, made if self._limit is None else islice(made, self._limit)
@@ -245,7 +245,7 @@ class GeneratedRows:
 class GeneratorDataset(DatasetBuilder):
     """A builder whose rows come from a function."""
 
-    def __init__(self, generator: Callable[..., Iterable[Any]], attributes: Mapping[str, object]) -> None:
+    def __init__(self, generator: Callable[..., Iterable[Nested]], attributes: Mapping[str, object]) -> None:
         self._generator = generator
         self.__doc__ = generator.__doc__
         for name, value in attributes.items():
@@ -256,18 +256,18 @@ class GeneratorDataset(DatasetBuilder):
     def __repr__(self) -> str:
         return f"<dataset {self.name}:{self.version}>"
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Nested:
         """Return the generator itself."""
         return self._generator(*args, **kwargs)
 
     @property
-    def maker(self) -> Callable[..., Iterable[Any]]:
+    def maker(self) -> Callable[..., Iterable[Nested]]:
         """See DatasetBuilder."""
         return self._generator
 
-    def examples(self, part: object) -> Iterable[Any]:
+    def examples(self, part: object) -> Iterable[Nested]:
         """Return what the function gives."""
-        extra: dict[str, Any] = {"sources": self._fetched} if "sources" in self._takes else {}
+        extra: JsonObject = {"sources": self._fetched} if "sources" in self._takes else {}
         return self._generator(*([part] if len(self._takes) > len(extra) else []), **extra)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import html
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.core.types import Array, Component
+from headrace.core.types import Array, Component, LibraryObject, Nested
 from headrace.image.encode import encode_png
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Image, SequenceFeature
+
+if TYPE_CHECKING:
+    from headrace.tfds.feature import FeatureLike
 
 SHOWN_ROWS, COUNTED_ROWS, SHOWN_VALUES = 8, 2_000, 12
 """How many rows are shown, how many are counted, and how many values of each feature."""
@@ -22,7 +25,7 @@ code,pre{font-family:ui-monospace,monospace;white-space:pre-wrap}h2{margin-top:2
 """
 
 
-def card_page(builder: Any) -> str:
+def card_page(builder: LibraryObject) -> str:
     """Return the page, as HTML that needs nothing beside it."""
     info = builder.info
     split = next((name for name, s in info.splits.items() if s.num_examples), None)
@@ -65,7 +68,7 @@ def card_page(builder: Any) -> str:
     )
 
 
-def _classes(statistics: Any, features: FeatureConnector) -> list[list[str]]:
+def _classes(statistics: LibraryObject, features: FeatureConnector) -> list[list[str]]:
     """Return how often each class comes, by feature."""
     made = []
     for name, found in statistics.items():
@@ -83,19 +86,19 @@ def _features(feature: FeatureConnector, path: str = "") -> list[tuple[str, str,
     return [(path, repr(feature), feature.description)]
 
 
-def _feature_at(feature: Any, path: str) -> FeatureConnector:
+def _feature_at(feature: FeatureLike, path: str) -> FeatureConnector:
     for part in path.split("/"):
         feature = feature[part]
     return feature  # type: ignore[no-any-return]
 
 
-def _at(row: Any, path: str) -> Component:
+def _at(row: Nested, path: str) -> Component:
     for part in path.split("/"):
         row = row[part]
     return row
 
 
-def _value(value: Any, feature: FeatureConnector) -> str:
+def _value(value: Component, feature: FeatureConnector) -> str:
     """Return a value as a cell of a table."""
     inner = feature.feature if isinstance(feature, SequenceFeature) else feature
     if isinstance(inner, Image) and isinstance(value, np.ndarray) and value.dtype == np.uint8:

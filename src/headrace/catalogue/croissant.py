@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from headrace.catalogue.download import sha256_of
+from headrace.core.types import JsonObject
 from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.feature import FeatureConnector, FeaturesDict, Image, SequenceFeature, Tensor
 
 
-def croissant_page(builder: ReadOnlyBuilder) -> dict[str, Any]:
+def croissant_page(builder: ReadOnlyBuilder) -> JsonObject:
     """Return the description of a dataset in Croissant: its files, and the fields of its rows."""
     info = builder.info
     format_name = f"application/x-{info.file_format}"
     shards = {"@id": "shards", "name": "shards", "encodingFormat": format_name}
-    distribution: list[dict[str, Any]] = [
+    distribution: list[JsonObject] = [
         {"@type": "cr:FileSet", **shards, "includes": f"{info.name}-*.{info.file_format}-*"}
     ]
     for split in info.splits.values():
@@ -70,7 +70,7 @@ OWN_WORDS = [
     "subField",
     "transform",
 ]
-CONTEXT: dict[str, Any] = {
+CONTEXT: JsonObject = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     "sc": "https://schema.org/",
@@ -85,7 +85,7 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-def _fields(feature: FeatureConnector, path: str = "", *, repeated: bool = False) -> Iterator[dict[str, Any]]:
+def _fields(feature: FeatureConnector, path: str = "", *, repeated: bool = False) -> Iterator[JsonObject]:
     if isinstance(feature, FeaturesDict):
         for name, child in sorted(feature.items()):
             yield from _fields(child, f"{path}/{name}".strip("/"), repeated=repeated)

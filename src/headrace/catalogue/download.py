@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.errors import StorageError, TransportError
 from headrace.formats.shared.files import open_path
 from headrace.remote.faults import LengthError, is_passing
@@ -28,7 +29,7 @@ OFFLINE = "HEADRACE_OFFLINE"
 PIECE_BYTES = 1 << 20
 WEB_PAGE_ENDINGS = (".html", ".htm", ".xhtml")
 
-Advance = Callable[[int], Any]
+Advance = Callable[[int], object]
 
 
 def is_offline() -> bool:
@@ -233,7 +234,7 @@ def _copy_http(url: str, source: SourceFile, part: _Part) -> None:
         raise LengthError(f"the connection ended after {part.size:,} of {total:,} bytes")
 
 
-def _check_answer(url: str, source: SourceFile, answer: Any) -> None:
+def _check_answer(url: str, source: SourceFile, answer: LibraryObject) -> None:
     """Raise if a web page came in place of a file."""
     if "text/html" in answer.headers.get("Content-Type", "") and not source.name.endswith(WEB_PAGE_ENDINGS):
         raise TransportError(

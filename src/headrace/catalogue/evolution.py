@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from headrace.tfds.decode import PartialDecoding
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, SequenceFeature, canonical
 from headrace.tfds.versions import Version
 from headrace.tfds.writing import MADE_BY
+
+if TYPE_CHECKING:
+    from headrace.tfds.feature import FeatureLike
 
 KINDS = ("patch", "minor", "major")
 
@@ -118,7 +121,7 @@ def _common(before: FeatureConnector, after: FeatureConnector) -> Nested:
     return _plain(before) == _plain(after)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: FeatureLike, b: FeatureLike) -> bool:
     if isinstance(a, dict):
         return all(_same(a[name], b[name]) for name in a)
     if hasattr(a, "_node"):

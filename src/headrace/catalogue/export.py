@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.catalogue.croissant import croissant_page
-from headrace.core.types import Component, JsonValue, Nested
+from headrace.core.types import Component, JsonObject, JsonValue, LibraryObject, Nested
 from headrace.sinks.write_webdataset import Archive, EncodedSamples, file_content, tar_member
 from headrace.storage.files import whole_file
 from headrace.tfds.builder import ReadOnlyBuilder
@@ -48,7 +48,7 @@ def export_huggingface(builder: ReadOnlyBuilder, target: Path) -> None:
         for split in builder.info.splits:
             ds = builder.as_dataset(split, decoders=decoders, order="file")
 
-            def rows(ds: Dataset = ds) -> Iterator[Any]:
+            def rows(ds: Dataset = ds) -> Iterator[Nested]:
                 return (huggingface_value(row, builder.info.features) for row in ds)
 
             made[split] = datasets.Dataset.from_generator(
@@ -75,13 +75,13 @@ def huggingface_feature(feature: FeatureConnector, path: str) -> Nested:
     if not isinstance(feature, Tensor):
         raise ValueError(f"feature {path!r}, {feature}, has no counterpart in Hugging Face datasets")
     kind = "string" if isinstance(feature, Text) else "binary" if feature.dtype.kind == "S" else feature.dtype.name
-    made: Any = datasets.Value(kind)
+    made: LibraryObject = datasets.Value(kind)
     for _ in feature.shape:
         made = datasets.List(made)
     return made
 
 
-def huggingface_value(value: Any, feature: FeatureConnector) -> Component:
+def huggingface_value(value: Component, feature: FeatureConnector) -> Component:
     """Return a value as Hugging Face's features take it."""
     if isinstance(feature, FeaturesDict):
         return {name: huggingface_value(value[name], child) for name, child in feature.items()}
@@ -127,9 +127,9 @@ def export_webdataset(builder: ReadOnlyBuilder, target: Path) -> None:
                 archive.close()
 
 
-def _files(key: str, row: Any, features: FeatureConnector) -> Iterator[tuple[str, bytes]]:
+def _files(key: str, row: Nested, features: FeatureConnector) -> Iterator[tuple[str, bytes]]:
     """Yield the files of a row. Pictures of one feature may have different suffixes."""
-    rest: dict[str, Any] = {}
+    rest: JsonObject = {}
     for name, feature in sorted(features.children().items()):
         value = row[name]
         if isinstance(feature, Image):

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from headrace.catalogue.sources import SourceFile, fetch_source, fetch_sources
-from headrace.core.types import Nested
+from headrace.core.types import AnyFunction, JsonObject, JsonValue, LibraryObject, Nested
 from headrace.dataset import Dataset
 from headrace.errors import PipelineWarning, StorageError, what_there_is
 from headrace.formats.tables.source import ParquetDataset
@@ -112,7 +112,7 @@ def _credentials() -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def _listing(url: str, folder: Path, name: str, kind: type) -> Any:
+def _listing(url: str, folder: Path, name: str, kind: type) -> JsonValue:
     note = "set HF_TOKEN if the dataset is private, or has conditions that you have agreed to"
     path = fetch_source(SourceFile(url, note=note, filename=name, headers=_credentials()), folder)
     try:
@@ -135,17 +135,17 @@ def _file_name(split: str, number: int, url: str) -> str:
     return _path_of(url).replace("/", "--") or f"{split}-{number:05d}.parquet"
 
 
-def _known_files(splits: Mapping[str, list[str]], tree: str, folder: Path) -> dict[str, dict[str, Any]]:
+def _known_files(splits: Mapping[str, list[str]], tree: str, folder: Path) -> dict[str, JsonObject]:
     """Return the hub's size and checksum of each file by its path. Each folder is listed by itself."""
     homes = {_path_of(url).rpartition("/")[0] for urls in splits.values() for url in urls}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, JsonObject] = {}
     for home in sorted(filter(None, homes)):
         listed = _listing(f"{tree}/{quote(home)}", folder, f"tree--{home.replace('/', '--')}.json", list)
         found |= {str(entry.get("path")): entry for entry in listed}
     return found
 
 
-def _sources(splits: Mapping[str, list[str]], known: Mapping[str, dict[str, Any]]) -> dict[str, SourceFile]:
+def _sources(splits: Mapping[str, list[str]], known: Mapping[str, JsonObject]) -> dict[str, SourceFile]:
     """Return the files of all splits, with sizes and checksums as far as the hub tells them."""
     made = {}
     for split, urls in splits.items():
@@ -235,7 +235,7 @@ class HubBuilder(SplitBuilder):
     def _rows(self, split: str, columns: list[str] | None) -> Dataset:
         """Return the rows of one split; a missing text is empty, a missing label -1."""
         wanted = [name for name in self._names if columns is None or name in columns]
-        nulls: dict[str, Any] = dict.fromkeys(self._texts, "") | dict.fromkeys(self._labels, -1)
+        nulls: JsonObject = dict.fromkeys(self._texts, "") | dict.fromkeys(self._labels, -1)
         return ParquetDataset(
             [str(path) for path in self._files[split]],
             exclude=[
@@ -246,8 +246,8 @@ class HubBuilder(SplitBuilder):
         )
 
 
-def _decoder(images: list[str], raw: list[str], max_pixels: int | None) -> Any:
-    def decode(row: dict[str, Any]) -> dict[str, Any]:
+def _decoder(images: list[str], raw: list[str], max_pixels: int | None) -> AnyFunction:
+    def decode(row: JsonObject) -> JsonObject:
         made = dict(row)
         for name in images:
             data = row[name]["bytes"]
@@ -257,14 +257,14 @@ def _decoder(images: list[str], raw: list[str], max_pixels: int | None) -> Any:
     return decode
 
 
-def _said_features(schema: Any) -> dict[str, Any]:
+def _said_features(schema: LibraryObject) -> JsonObject:
     """Return what the hub's library has written down of the columns."""
     said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    found: dict[str, Any] = said.get("info", {}).get("features") or {}
+    found: JsonObject = said.get("info", {}).get("features") or {}
     return found
 
 
-def _feature(kind: Any, said: Any) -> FeatureConnector | None:
+def _feature(kind: LibraryObject, said: JsonValue) -> FeatureConnector | None:
     """Return the feature of a column; None of a kind that TFDS has none for, which is read all the same."""
     import pyarrow as pa
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from headrace.catalogue.in_memory import InMemoryBuilder
+from headrace.core.types import JsonObject, Library
 from headrace.tfds.feature import ClassLabel, FeaturesDict, Image, Scalar, Tensor
 from headrace.tfds.info import DatasetInfo, SplitInfo, Splits
 from headrace.tfds.versions import Version
 
-Columns = tuple[FeaturesDict, dict[str, Any], str]
+Columns = tuple[FeaturesDict, JsonObject, str]
 
 
 class InstalledBuilder(InMemoryBuilder):
@@ -47,7 +48,7 @@ def _classes(loader: str) -> Callable[[Any], Columns]:
     return make
 
 
-def _digits(library: Any) -> Columns:
+def _digits(library: Library) -> Columns:
     bunch = library.load_digits()
     images = bunch.images.astype(np.uint8)[..., None]
     label = ClassLabel(names=[str(name) for name in bunch.target_names])

@@ -6,9 +6,9 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from headrace.core.paths import local_only
+from headrace.core.types import JsonObject
 from headrace.errors import StorageError
 from headrace.formats.shared.files import read_all
 from headrace.remote.transport import ALONE
@@ -30,7 +30,7 @@ def lock_path() -> Path:
     return next((f / LOCK_FILE for f in (here, *here.parents) if (f / LOCK_FILE).exists()), here / LOCK_FILE)
 
 
-def read_lock() -> dict[str, Any]:
+def read_lock() -> JsonObject:
     """Return what is locked, by name and config."""
     path = lock_path()
     try:
@@ -41,7 +41,7 @@ def read_lock() -> dict[str, Any]:
         raise StorageError(f"{path} is damaged: {error}") from None
     if not isinstance(said, dict) or not isinstance(said.get("datasets"), dict):
         raise StorageError(f"{path} is no lock file of headrace's")
-    found: dict[str, Any] = said["datasets"]
+    found: JsonObject = said["datasets"]
     for name, entry in found.items():
         with damage_named(str(path)):
             Version.of(entry["version"])
@@ -51,7 +51,7 @@ def read_lock() -> dict[str, Any]:
     return found
 
 
-def lock_entry(builder: ReadOnlyBuilder) -> dict[str, Any]:
+def lock_entry(builder: ReadOnlyBuilder) -> JsonObject:
     """Return what is pinned of a dataset."""
     info = builder.info
     files = {}
@@ -64,7 +64,7 @@ def lock_entry(builder: ReadOnlyBuilder) -> dict[str, Any]:
     return {"version": str(info.version), "files": files}
 
 
-def write_lock(name: str, entry: dict[str, Any]) -> Path:
+def write_lock(name: str, entry: JsonObject) -> Path:
     """Pin a dataset in the project's lock file."""
     path = lock_path()
     known = read_lock() | {name: entry}
@@ -73,7 +73,7 @@ def write_lock(name: str, entry: dict[str, Any]) -> Path:
     return path
 
 
-def check_locked(builder: ReadOnlyBuilder, entry: dict[str, Any], *, all_bytes: bool = False) -> None:
+def check_locked(builder: ReadOnlyBuilder, entry: JsonObject, *, all_bytes: bool = False) -> None:
     """Refuse a dataset that is not the one locked: by its pages and the sizes of its files, or by all bytes."""
     info = builder.info
     folder = Folder(info.data_dir)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from headrace.catalogue.download import is_offline
 from headrace.catalogue.folders import INDEX, default_config, listed_versions, write_index
 from headrace.catalogue.sources import SourceFile, fetch_sources
+from headrace.core.types import JsonObject
 from headrace.errors import HeadraceError, StorageError, TransportError
 from headrace.formats.tfrecord.source import TFRecordDataset
 from headrace.options import Options
@@ -36,9 +37,9 @@ def mirror_folders(options: Options | None = None) -> list[Folder]:
     return [Folder(path, _storage_options(path, options)) for path in paths]
 
 
-def _storage_options(path: str, options: Options) -> dict[str, Any] | None:
+def _storage_options(path: str, options: Options) -> JsonObject | None:
     """Return the options of the file system of a mirror."""
-    made: dict[str, Any] = {}
+    made: JsonObject = {}
     stores = options.storage_options or {}
     for key in sorted(stores, key=len):
         if path.startswith(key if "://" in key else f"{key}://"):

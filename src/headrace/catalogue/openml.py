@@ -13,7 +13,7 @@ import numpy as np
 from headrace.catalogue.arff import NUMBERS, ArffAttribute, read_arff
 from headrace.catalogue.in_memory import InMemoryBuilder
 from headrace.catalogue.sources import SourceFile, fetch_source
-from headrace.core.types import Nested
+from headrace.core.types import JsonObject, Nested
 from headrace.errors import StorageError
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Scalar, Text
 from headrace.tfds.info import DatasetInfo, SplitInfo, Splits
@@ -74,10 +74,10 @@ def openml_folder(name: str, data_dir: Path) -> Path:
     return data_dir / "downloads" / "openml" / number
 
 
-def _description(url: str, folder: Path, name: str) -> dict[str, Any]:
+def _description(url: str, folder: Path, name: str) -> JsonObject:
     path = fetch_source(SourceFile(url, filename=DESCRIPTION), folder)
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())["data_set_description"]
+        found: JsonObject = json.loads(path.read_bytes())["data_set_description"]
         found["url"]
     except (ValueError, LookupError, TypeError) as error:
         path.unlink()
@@ -85,7 +85,7 @@ def _description(url: str, folder: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def _data(about: dict[str, Any], folder: Path) -> Path:
+def _data(about: JsonObject, folder: Path) -> Path:
     """Return the file of rows, with the MD5 that OpenML promises."""
     source = SourceFile(str(about["url"]), filename=DATA)
     path = fetch_source(source, folder)
@@ -122,7 +122,7 @@ def _names(said: object) -> list[str]:
     return [str(name) for name in said] if isinstance(said, list) else [name.strip() for name in str(said).split(",")]
 
 
-def _supervised_keys(about: dict[str, Any], columns: list[str]) -> Nested:
+def _supervised_keys(about: JsonObject, columns: list[str]) -> Nested:
     targets = [name for name in _names(about.get("default_target_attribute")) if name in columns]
     if not targets:
         return None

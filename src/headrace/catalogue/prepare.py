@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.catalogue.download import is_offline
 from headrace.catalogue.mirrors import PreparedDataset, copy_prepared, find_prepared
-from headrace.core.types import StrPath
+from headrace.core.types import Argument, StrPath
 from headrace.options import Options
 from headrace.plan.display import bytes_text
 from headrace.storage.files import await_writer
@@ -72,7 +72,7 @@ def sizes_text(dataset: PublicDataset) -> str:
 
 
 def prepare(
-    dataset: PublicDataset, data_dir: StrPath | None = None, *, options: Options | None = None, **how: Any
+    dataset: PublicDataset, data_dir: StrPath | None = None, *, options: Options | None = None, **how: Argument
 ) -> ReadOnlyBuilder:
     """Prepare a public dataset in a local folder; if another process prepares it, wait for that.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import JsonObject
 from headrace.errors import StateError
 
 DEFAULT_SIZE_BYTES = 1 << 16
 
 
-def to_array(state_dict: dict[str, Any], size_bytes: int = DEFAULT_SIZE_BYTES) -> NDArray[np.uint8]:
+def to_array(state_dict: JsonObject, size_bytes: int = DEFAULT_SIZE_BYTES) -> NDArray[np.uint8]:
     """Return a state as an array of `size_bytes` bytes, the same shape at every position.
 
     Args:
@@ -39,7 +39,7 @@ def to_array(state_dict: dict[str, Any], size_bytes: int = DEFAULT_SIZE_BYTES) -
     return np.frombuffer(text.ljust(size_bytes), np.uint8).copy()
 
 
-def from_array(array: object) -> dict[str, Any]:
+def from_array(array: object) -> JsonObject:
     """Return the state that `to_array` stored in an array.
 
     Args:

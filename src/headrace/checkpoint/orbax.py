@@ -14,13 +14,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headrace.core.frameworks import framework
-from headrace.core.types import StrPath
+from headrace.core.types import Library, LibraryObject, StrPath
 from headrace.errors import StateError
 
-ocp: Any = framework("orbax.checkpoint", "hr.checkpoint.orbax")
+ocp: Library = framework("orbax.checkpoint", "hr.checkpoint.orbax")
 FILE = "headrace.json"
 
 
@@ -35,7 +34,7 @@ class FeedHandler(ocp.CheckpointHandler):  # type: ignore[misc]
         if framework("jax", "hr.checkpoint.orbax").process_index() == 0:
             (Path(directory) / FILE).write_text(json.dumps(args.item.state_dict()))
 
-    def restore(self, directory: StrPath, args: FeedRestore) -> Any:
+    def restore(self, directory: StrPath, args: FeedRestore) -> LibraryObject:
         """Continue `args.item` at the position of the checkpoint, and return it."""
         path = Path(directory) / FILE
         if not path.exists():
@@ -53,7 +52,7 @@ class FeedSave(ocp.args.CheckpointArgs):  # type: ignore[misc]
         item: A feed of `to_jax()`, `to_torch()` or `to_keras()`.
     """
 
-    item: Any
+    item: LibraryObject
 
 
 @ocp.args.register_with_handler(FeedHandler, for_restore=True)
@@ -65,4 +64,4 @@ class FeedRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]
         item: A feed of the same pipeline.
     """
 
-    item: Any
+    item: LibraryObject

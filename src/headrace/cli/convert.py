@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import headrace as hr
 from headrace.cli.output import Json, say, show_json
+from headrace.core.types import JsonObject
 from headrace.formats.shared.kinds import FileKind, common_file_kind
 from headrace.formats.shared.list_files import matching
 
@@ -65,7 +66,7 @@ def convert(
     ds = _rows(kind, files, target, skip_errors, _missing(kind, na, nulls))
     progress = None if sys.stderr.isatty() else False
     if target == "parquet":
-        packing: dict[str, Any] = {} if compression is None else {"compression": compression.lower()}
+        packing: JsonObject = {} if compression is None else {"compression": compression.lower()}
         made = ds.write_parquet(
             prefix, shards, **packing, num_parallel_writes=threads, overwrite=overwrite, progress=progress
         )
@@ -89,7 +90,7 @@ def _target(destination: str, to: str | None) -> tuple[str, str]:
     return (destination[: -len(ending) - 1] if ending in TARGETS else destination), chosen
 
 
-def _missing(kind: FileKind, na: str | None, nulls: list[str] | None) -> dict[str, Any]:
+def _missing(kind: FileKind, na: str | None, nulls: list[str] | None) -> JsonObject:
     """Return the reader's options for missing values."""
     if na is not None and kind.format != "CSV":
         raise ValueError(f"--na is about CSV, and this is {kind.format}")
@@ -99,7 +100,7 @@ def _missing(kind: FileKind, na: str | None, nulls: list[str] | None) -> dict[st
         if "=" not in pair:
             raise ValueError(f"--nulls takes COLUMN=VALUE, not {pair}")
     values = dict(pair.split("=", 1) for pair in nulls or ())
-    missing: dict[str, Any] = {} if na is None else {"na_value": na}
+    missing: JsonObject = {} if na is None else {"na_value": na}
     return missing | ({"nulls": {name: _value(text) for name, text in values.items()}} if values else {})
 
 
@@ -112,7 +113,7 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def _rows(kind: FileKind, files: list[str], target: str, skip_errors: bool, missing: dict[str, Any]) -> Dataset:
+def _rows(kind: FileKind, files: list[str], target: str, skip_errors: bool, missing: JsonObject) -> Dataset:
     on_error = "skip" if skip_errors else "raise"
     if not kind.about.columns and kind.format != "TFRecord":
         raise ValueError(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from importlib import util
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from headrace.cli.output import Json, bytes_text, say, short, show_json
 from headrace.core.paths import local_only
-from headrace.core.types import Attribute
+from headrace.core.types import Attribute, Component, JsonObject, LibraryObject
 
 dataset = typer.Typer(
     help="Datasets by name and version, in TFDS's layout: make, check, list and share them.", no_args_is_help=True
@@ -20,7 +20,7 @@ Name = Annotated[str, typer.Argument(help="A name, such as digits or mnist:3.*.*
 DataDir = Annotated[str | None, typer.Option("--data-dir", help="Folder of datasets. Default: that of TFDS.")]
 
 
-def find(name: str, data_dir: str | None) -> Any:
+def find(name: str, data_dir: str | None) -> LibraryObject:
     """Return what reads a dataset: by its directory, or by its name."""
     from headrace.catalogue.load import find_builder
     from headrace.tfds.builder import builder_from_directory
@@ -117,7 +117,7 @@ def download(name: Name, data_dir: DataDir = None) -> None:
         say(f"  {path}")
 
 
-def _fetched(name: str, data_dir: str | None) -> Any:
+def _fetched(name: str, data_dir: str | None) -> LibraryObject:
     """Return what reads a dataset of a hub, once its files are here."""
     from headrace.catalogue.load import find_builder
 
@@ -164,7 +164,7 @@ def disk_usage(data_dir: DataDir = None, as_json: Json = False) -> None:
     say(f"{bytes_text(sum(found.values())):>10}  in all")
 
 
-def builders_in(path: Path) -> list[Any]:
+def builders_in(path: Path) -> list[Component]:
     """Return the datasets that a Python file defines."""
     from headrace.catalogue.builder import DatasetBuilder
 
@@ -199,7 +199,7 @@ def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
         _say_info(found)
 
 
-def info_for_scripts(found: Any) -> dict[str, Any]:
+def info_for_scripts(found: LibraryObject) -> JsonObject:
     """Return information about a dataset for scripts."""
     from headrace.tfds.feature_json import write_feature
 
@@ -212,7 +212,7 @@ def info_for_scripts(found: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _say_info(found: Any) -> None:
+def _say_info(found: LibraryObject) -> None:
     say(f"{found.full_name}  {found.data_dir}")
     if not found.data_dir and found.download_size:
         say(f"  not here yet: {_sizes(found)}, `headrace dataset build {found.full_name.rsplit('/', 1)[0]}`")
@@ -231,7 +231,7 @@ def _say_info(found: Any) -> None:
         say(f"  {version}: {short(note)}")
 
 
-def _sizes(found: Any) -> str:
+def _sizes(found: LibraryObject) -> str:
     from headrace.catalogue.prepare import find_public, sizes_text
     from headrace.tfds.versions import DatasetName
 
@@ -289,7 +289,7 @@ def verify_dataset(
         raise typer.Exit(1)
 
 
-def _say_changes(found: Any, against: str) -> bool:
+def _say_changes(found: LibraryObject, against: str) -> bool:
     """Return whether the version number says less than what has changed since another version."""
     from headrace.catalogue.evolution import changes_between, demanded_kind, next_version, row_changes
     from headrace.tfds.builder import builder_from_directory

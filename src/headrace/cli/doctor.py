@@ -10,11 +10,11 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import headrace
 from headrace import _native
 from headrace.cli.output import Json, bytes_text, say, show_json
+from headrace.core.types import JsonObject
 
 CREDENTIALS = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ROLE_ARN", "~/.aws/credentials", "~/.aws/config"),
@@ -52,7 +52,7 @@ def doctor(as_json: Json = False) -> None:
             say(f"  {name}: {_text(value)}")
 
 
-def examine() -> dict[str, Any]:
+def examine() -> JsonObject:
     """Return what `headrace doctor` prints, as values that JSON can hold."""
     return {
         "headrace": {"version": headrace.__version__, "location": str(Path(headrace.__file__).parent)},
@@ -76,7 +76,7 @@ def _text(value: object) -> str:
     return "not found" if value is None else str(value)
 
 
-def _cpu() -> dict[str, Any]:
+def _cpu() -> JsonObject:
     information = Path("/proc/cpuinfo")
     words: set[str] = set()
     if information.exists():
@@ -139,7 +139,7 @@ def _credentials(places: tuple[str, ...]) -> list[str]:
     return [place for place in places if place in files or os.environ.get(place)]
 
 
-def _cache() -> dict[str, Any]:
+def _cache() -> JsonObject:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     try:

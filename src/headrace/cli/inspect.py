@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import headrace as hr
 from headrace.cli.output import Json, byte_progress, bytes_text, json_value, say, short, show_json
 from headrace.cli.scan import scan_records
+from headrace.core.types import JsonObject, LibraryObject, Nested
 from headrace.errors import ElementError, ParseError
 from headrace.formats.shared.files import file_size
 from headrace.formats.shared.index import fresh_index
@@ -36,7 +37,7 @@ def inspect(
     """
     kind = file_kind(file)
     size = file_size(file)
-    about: dict[str, Any] = {"file": file, "format": kind.format, "compression": kind.compression or None, "size": size}
+    about: JsonObject = {"file": file, "format": kind.format, "compression": kind.compression or None, "size": size}
     about |= _tfrecord(file, kind, records) if kind.format == "TFRecord" else _rows(file, kind, records)
     if as_json:
         show_json(json_value(about))
@@ -44,9 +45,9 @@ def inspect(
         _say(about)
 
 
-def _tfrecord(file: str, kind: FileKind, shown: int) -> dict[str, Any]:
+def _tfrecord(file: str, kind: FileKind, shown: int) -> JsonObject:
     found = None if kind.compression else fresh_index(file, TFRecords())
-    about: dict[str, Any] = {"bad": 0}
+    about: JsonObject = {"bad": 0}
     if found is not None:
         about["records"] = found.count
     else:
@@ -69,13 +70,13 @@ def _features(records: list[bytes]) -> dict[str, str]:
     return {name: _kind(spec) for name, spec in specs.items()}
 
 
-def _kind(spec: Any) -> str:
+def _kind(spec: Nested) -> str:
     sizes = ", ".join("any" if n is None else str(n) for n in spec.shape or ())
     dtype = {"S": "bytes", "U": "str"}.get(spec.dtype.kind, str(spec.dtype)) if spec.dtype is not None else "object"
     return f"{dtype} × {sizes}" if sizes else dtype
 
 
-def _rows(file: str, kind: FileKind, shown: int) -> dict[str, Any]:
+def _rows(file: str, kind: FileKind, shown: int) -> JsonObject:
     ds = kind.open([file])
     spec = Spec.of_signature(ds.element_spec)
     names = [".".join(path) for path in leaf_paths(spec.structure)] if spec.structure is not None else []
@@ -90,7 +91,7 @@ def _rows(file: str, kind: FileKind, shown: int) -> dict[str, Any]:
     }
 
 
-def _first(ds: Any, shown: int) -> Any:
+def _first(ds: LibraryObject, shown: int) -> Nested:
     with iter(ds) as it:
         for _ in range(shown):
             try:
@@ -101,7 +102,7 @@ def _first(ds: Any, shown: int) -> Any:
                 yield f"bad: {str(error).splitlines()[0]}"
 
 
-def _say(about: dict[str, Any]) -> None:
+def _say(about: JsonObject) -> None:
     records, size = about["records"], about["size"]
     mean = f", {bytes_text(size / records)} each" if records and size else ""
     packed = f", compressed as {about['compression']}" if about["compression"] else ""

@@ -15,6 +15,7 @@ import typer
 
 from headrace.adapters.feed import Feed
 from headrace.cli.output import warn
+from headrace.core.types import JsonObject
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError, what_there_is
 from headrace.execute.state import check_form, first_unseeded
@@ -41,7 +42,7 @@ class Script:
     """What a script defines, the dataset of it that is meant, and the feed if it is one."""
 
     where: str
-    values: dict[str, Any]
+    values: JsonObject
     dataset: Dataset
     observed: Dataset | Feed
 
@@ -85,7 +86,7 @@ def load_dataset(target: str, *, seeded: bool = True) -> Dataset:
     return ds
 
 
-def _values(where: str) -> dict[str, Any]:
+def _values(where: str) -> JsonObject:
     if not where.endswith(".py"):
         return vars(importlib.import_module(where))
     path = Path(where)
@@ -105,10 +106,10 @@ def _as_dataset(value: object, target: str) -> Dataset:
     raise HeadraceError(f"{target} is no hr.Dataset but a {type(value).__name__}")
 
 
-def load_state(path: Path | None) -> dict[str, Any] | None:
+def load_state(path: Path | None) -> JsonObject | None:
     """The state in a JSON file."""
     if path is None:
         return None
-    state: dict[str, Any] = json.loads(path.read_text())
+    state: JsonObject = json.loads(path.read_text())
     check_form(state)
     return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from headrace.cli.output import Json, say, show_json
 from headrace.cli.top_process import watch_process
 from headrace.cluster.addresses import location_of
 from headrace.cluster.members import ClusterWorker, Gone
+from headrace.core.types import JsonObject
 from headrace.errors import WorkerError
 
 
@@ -48,7 +49,7 @@ def top(
         return
     tls = None if tls_root_cert is None else tls_root_cert.read_bytes()
     members = [ClusterWorker(location_of(a, tls=tls is not None), token=token, tls=tls, timeout=5.0) for a in addresses]
-    before: dict[str, dict[str, Any]] = {}
+    before: dict[str, JsonObject] = {}
     looks = 0
     try:
         while True:
@@ -68,14 +69,14 @@ def top(
             member.close()
 
 
-def _status(member: ClusterWorker) -> dict[str, Any]:
+def _status(member: ClusterWorker) -> JsonObject:
     try:
         return {"worker": member.name, "at": time.monotonic(), **member.status()}
     except (Gone, WorkerError) as error:
         return {"worker": member.name, "error": str(error)}
 
 
-def _show(found: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> None:
+def _show(found: dict[str, JsonObject], before: dict[str, JsonObject]) -> None:
     say(f"{'worker':24} {'rows/s':>10} {'MB/s':>8} {'passes':>7} {'splits':>7} {'ready MB':>9}  up")
     for name, now in found.items():
         if "error" in now:

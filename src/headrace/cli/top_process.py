@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
 from headrace.cli.output import printable, show_json
+from headrace.core.types import JsonObject
 from headrace.observe.local_socket import ask_process
 from headrace.observe.notebook import ready_text
 
 
 def watch_process(pid: int, seconds: float, count: int, *, as_json: bool) -> None:
     """Show the passes of a process again and again; `count` times, or until it is interrupted or the process ends."""
-    before: dict[int, dict[str, Any]] = {}
+    before: dict[int, JsonObject] = {}
     found = ask_process(pid)
     if as_json:
         show_json(found)
@@ -33,12 +33,12 @@ def watch_process(pid: int, seconds: float, count: int, *, as_json: bool) -> Non
             live.update(view(found, before), refresh=True)
 
 
-def view(found: list[dict[str, Any]], before: dict[int, dict[str, Any]]) -> Group:
+def view(found: list[JsonObject], before: dict[int, JsonObject]) -> Group:
     """The passes as tables: rates since the last look, or since the start."""
     return Group(*(_pass(each, before.get(each["pass"])) for each in found))
 
 
-def _pass(now: dict[str, Any], last: dict[str, Any] | None) -> Table:
+def _pass(now: JsonObject, last: JsonObject | None) -> Table:
     starved = now["starvation"]
     span = now["time"] - last["time"] if last else starved["waited_s"] + starved["computed_s"] + starved["first_s"]
     was = {name: last[name] for name in ("delivered",)} if last else {"delivered": 0}

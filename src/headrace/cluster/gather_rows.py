@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.cluster.jobs import ClusterWork, Job, run_jobs
 from headrace.cluster.members import Cluster
@@ -13,6 +13,7 @@ from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.ranges import PlanRanges
 from headrace.columns.block import Block
 from headrace.core.paths import local_only
+from headrace.core.types import StrPath
 from headrace.errors import StateError
 from headrace.execute.state import description, drawn_seeds, with_seeds
 from headrace.feature_column.gather import load_gathered, save_gathered
@@ -47,7 +48,7 @@ def gather_on(
     *,
     purpose: str,
     task: str,
-    state: Any,
+    state: StrPath | None,
     save_every: float,
     progress: bool | None,
 ) -> None:

@@ -17,6 +17,7 @@ from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.session import Session, SplitStart
 from headrace.cluster.splits import Fragment
 from headrace.columns.block import Block, Failure
+from headrace.core.types import LibraryObject
 from headrace.execute.budget import cpus
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -43,10 +44,10 @@ class ClusterWork(ABC):
     leaves: ClassVar[bool] = False
 
     @abstractmethod
-    def run(self, rows: Iterator[Block], threads: int) -> Any:
+    def run(self, rows: Iterator[Block], threads: int) -> LibraryObject:
         """Do the work on up to `threads` threads. The return value is sent back."""
 
-    def undo(self, made: Any) -> None:  # noqa: B027 - most leave nothing behind
+    def undo(self, made: LibraryObject) -> None:  # noqa: B027 - most leave nothing behind
         """Remove the result of abandoned work."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from headrace.cluster.metrics import serve_status
 from headrace.cluster.parcels import Label, read_label
 from headrace.cluster.requests import PUT_BYTES, RESPONSE_SECONDS, PackedFragment, Poll, Release
-from headrace.core.types import LibraryObject
+from headrace.core.types import Argument, JsonObject, LibraryObject, Reduced
 from headrace.errors import WorkerError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ClusterWorker:
         self.name: str = location.rpartition("/")[2]
         self.timeout = timeout
         self.alive: bool = True
-        self.handle: Any = None
+        self.handle: LibraryObject = None
         self._headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
         self._tls = tls
         self._lock = threading.Lock()
@@ -130,10 +130,10 @@ class ClusterWorker:
         with contextlib.suppress(Gone, WorkerError):
             self._act("release", pickle.dumps(request, protocol=5), timeout=request.wait + 1.0)
 
-    def status(self, timeout: float | None = None) -> dict[str, Any]:
+    def status(self, timeout: float | None = None) -> JsonObject:
         """Return the worker's status. Raise Gone if it does not answer."""
         (found,) = self._act("status", b"", timeout=timeout)
-        made: dict[str, Any] = json.loads(found)
+        made: JsonObject = json.loads(found)
         return made
 
     def _act(self, kind: str, body: bytes, timeout: float | None) -> list[bytes]:
@@ -171,7 +171,7 @@ class Listener(Protocol):
 
     def joined(self, member: ClusterWorker) -> None: ...
     def left(self, member: ClusterWorker) -> None: ...
-    def status(self) -> dict[str, Any]: ...
+    def status(self) -> JsonObject: ...
 
 
 class Cluster:
@@ -197,7 +197,7 @@ class Cluster:
         self._lost = 0
         self._metrics: list[MetricsServer] = []
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         raise TypeError(
             "a cluster belongs to the process that made it: have distribute_over after what is sent elsewhere"
         )
@@ -213,7 +213,7 @@ class Cluster:
     ) -> None:
         self.close()
 
-    def gather(self, ds: Dataset, learners: Sequence[Learner], take: Callable[[Block], None], **how: Any) -> None:
+    def gather(self, ds: Dataset, learners: Sequence[Learner], take: Callable[[Block], None], **how: Argument) -> None:
         """Let the workers show all blocks of a dataset to copies of `learners`, and merge what these have learned."""
         from headrace.cluster.gather_rows import gather_on
 
@@ -303,7 +303,7 @@ class Cluster:
         """Return why workers are missing, as far as it is known."""
         return "none was started"
 
-    def status(self, timeout: float = 2.0) -> dict[str, Any]:
+    def status(self, timeout: float = 2.0) -> JsonObject:
         """Return the status of the workers and of the passes of this process, as JSON values.
 
         >>> with hr.cluster.local(1) as workers:
@@ -314,7 +314,7 @@ class Cluster:
         """
         with self._changed:
             members, listeners = list(self._members), list(self._listeners)
-        workers: list[dict[str, Any]] = []
+        workers: list[JsonObject] = []
         for member in members:
             try:
                 workers.append({"worker": member.name, **member.status(timeout)})
@@ -335,7 +335,7 @@ class Cluster:
         """
         itself = weakref.ref(self)
 
-        def status() -> dict[str, Any]:
+        def status() -> JsonObject:
             found = itself()
             return {"workers": [], "passes": [], "lost": 0} if found is None else found.status()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from headrace.core.types import JsonObject
 from headrace.observe.metrics_server import MetricsServer, text_form
 
 NAMES = {
@@ -22,17 +22,17 @@ NAMES = {
 """Every metric: its type, and its description."""
 
 
-def prometheus_text(status: dict[str, Any]) -> str:
+def prometheus_text(status: JsonObject) -> str:
     """Return the status of a cluster, or of a worker, in Prometheus's text form."""
     return text_form(_samples(status), NAMES)
 
 
-def serve_status(status: Callable[[], dict[str, Any]], port: int, host: str = "127.0.0.1") -> MetricsServer:
+def serve_status(status: Callable[[], JsonObject], port: int, host: str = "127.0.0.1") -> MetricsServer:
     """Serve the status of a cluster, or of a worker, to Prometheus."""
     return MetricsServer(lambda: prometheus_text(status()), port, host, "metrics")
 
 
-def _samples(status: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], float]]:
+def _samples(status: JsonObject) -> Iterator[tuple[str, JsonObject, float]]:
     workers = status.get("workers")
     if workers is None:  # a worker speaks of itself
         yield from _worker_samples({}, status)
@@ -51,7 +51,7 @@ def _samples(status: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], floa
         yield "pass_waits", labels, int(each["waits_for"] is not None)
 
 
-def _worker_samples(labels: dict[str, Any], worker: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], float]]:
+def _worker_samples(labels: JsonObject, worker: JsonObject) -> Iterator[tuple[str, JsonObject, float]]:
     splits = [split for session in worker["sessions"] for split in session["splits"]]
     yield "worker_rows_total", labels, worker["rows_sent"]
     yield "worker_bytes_total", labels, worker["bytes_sent"]

@@ -6,9 +6,9 @@ import secrets
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker
+from headrace.core.types import JsonObject, LibraryObject
 from headrace.errors import WorkerError
 
 START_SECONDS = 60.0
@@ -22,7 +22,7 @@ NO_WORKERS_ANY_MORE = (
     "that end while they start: client.cluster.scale(n) has it start others"
 )
 
-_servers: dict[str, Any] = {}
+_servers: JsonObject = {}
 """Those of this process, which is a worker of Dask."""
 
 
@@ -69,7 +69,7 @@ class DaskCluster(Cluster):
 
     kind = "dask"
 
-    def __init__(self, client: Any, *, timeout: float, patience: float) -> None:
+    def __init__(self, client: LibraryObject, *, timeout: float, patience: float) -> None:
         super().__init__(timeout=timeout, patience=patience)
         self._client = client
         self._token = secrets.token_hex(16)
@@ -104,7 +104,7 @@ class DaskCluster(Cluster):
                 self._begin(worker, about)
         return True
 
-    def _begin(self, worker: str, about: dict[str, Any]) -> None:
+    def _begin(self, worker: str, about: JsonObject) -> None:
         try:
             client = self._client
             lacking = client.sync(client._run, _what_is_missing(), workers=[worker], callback_timeout=START_SECONDS)
@@ -164,13 +164,13 @@ def _look(known: weakref.ref[DaskCluster], wake: threading.Event) -> None:
         wake.wait(LOOK_SECONDS)
 
 
-def _stop_all(client: Any, name: str, wake: threading.Event) -> None:
+def _stop_all(client: LibraryObject, name: str, wake: threading.Event) -> None:
     wake.set()
     if client.status == "running":
         client.run(stop_in_dask, name, on_error="ignore")
 
 
-def dask(client: Any, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS) -> DaskCluster:
+def dask(client: LibraryObject, *, timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS) -> DaskCluster:
     """Return a cluster within the one that a `dask.distributed.Client` is connected to, one worker in each Dask worker.
 
     Those that Dask starts later, adaptively or in the place of dead ones, are used from then on.

@@ -8,6 +8,7 @@ import weakref
 from typing import Any
 
 from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker
+from headrace.core.types import LibraryObject
 from headrace.errors import WorkerError
 from headrace.ops.shared.arguments import positive
 
@@ -72,7 +73,7 @@ class RayCluster(Cluster):
             self._actors[actor] = None
         threading.Thread(target=_follow, args=(weakref.ref(self), actor), name="an actor of Ray", daemon=True).start()
 
-    def begin(self, actor: Any, address: str) -> ClusterWorker | None:
+    def begin(self, actor: LibraryObject, address: str) -> ClusterWorker | None:
         """Wait until an actor listens. Return its worker, if it is still wanted."""
         member = ClusterWorker(f"grpc://{address}", token=self._token, timeout=self.timeout)
         member.handle = actor
@@ -122,7 +123,7 @@ class RayCluster(Cluster):
         self._finalizer()
 
 
-def _follow(known: weakref.ref[RayCluster], actor: Any) -> None:
+def _follow(known: weakref.ref[RayCluster], actor: LibraryObject) -> None:
     import ray
 
     try:

@@ -14,6 +14,7 @@ from headrace.cluster.split_share import SplitShare
 from headrace.columns import Indices, Notes
 from headrace.columns.block import Block, Failure, Item
 from headrace.columns.kind import Column
+from headrace.core.types import AnyFunction, Component, LibraryObject
 from headrace.errors import ElementError, StorageError
 from headrace.execute.processes.shared_values import Packer
 from headrace.execute.processes.worker import Raised
@@ -40,7 +41,7 @@ class Label(NamedTuple):
     rows: int = 0
     mark: Mark | None = None
     layout: bytes = b""
-    value: Any = None
+    value: Component = None
     sizes: dict[str, int] | None = None
     kept: Indices | None = None
 
@@ -97,7 +98,7 @@ def pack_and_key(value: object) -> tuple[bytes, bytes]:
     return data, key
 
 
-def unpack_by_value(data: bytes) -> Any:
+def unpack_by_value(data: bytes) -> LibraryObject:
     """Return what `pack_by_value` was given, from a worker of ours."""
     return pickle.loads(data)
 
@@ -192,7 +193,7 @@ def read_label(data: bytes) -> Label:
     return label
 
 
-def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: Any) -> Item:
+def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: AnyFunction) -> Item:
     """Return the item of a parcel. Its arrays are what was received, and read-only; `with_own_arrays` makes others.
 
     `error_of` makes of an exception that is no ElementError one that is, and has it say which worker it came from.

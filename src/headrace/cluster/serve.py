@@ -7,13 +7,13 @@ import signal
 import sys
 import threading
 from importlib import import_module
-from typing import Any
 
 from headrace import _native
 from headrace.cluster.requests import PackedFragment, Poll, Release, Setting, SplitOpening, SplitWant
 from headrace.cluster.server import WorkerService, start_server
 from headrace.cluster.splits import Cut, Fragment
 from headrace.core.keys import ROOT
+from headrace.core.types import LibraryObject
 from headrace.indexed.range import Range
 from headrace.options import Options
 from headrace.plan.marks import START
@@ -55,7 +55,7 @@ def warm_up(work: WorkerService) -> None:
     work.release(Release("warm"))
 
 
-def stop_server(server: Any) -> None:
+def stop_server(server: LibraryObject) -> None:
     """End it, whatever it is at."""
     server.work.close()
     ending = threading.Thread(target=server.shutdown, daemon=True)

@@ -21,7 +21,7 @@ from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Re
 from headrace.cluster.runner import Runner
 from headrace.cluster.shared_split import SharedReader, SharedSplit
 from headrace.cluster.splits import Fragment
-from headrace.core.types import LibraryObject
+from headrace.core.types import JsonObject, LibraryObject
 from headrace.errors import WorkerError
 from headrace.execute.processes.worker import Raised
 
@@ -108,7 +108,7 @@ class WorkerService:
                 return
 
     def _take(
-        self, wanted: list[tuple[Runner | SharedReader, int]], room: int, schema: Any, wait: float
+        self, wanted: list[tuple[Runner | SharedReader, int]], room: int, schema: LibraryObject, wait: float
     ) -> tuple[list[Any], Any]:
         """Return what is ready of each, once any of them has something; nothing, if none has in time."""
         until = time.monotonic() + wait
@@ -214,7 +214,7 @@ class WorkerService:
         for name in gone:
             self.release(Release(name))
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """Return what it is at, as JSON values."""
         with self._ready:
             sessions = [
@@ -271,7 +271,7 @@ def _server_class() -> type[flight.FlightServerBase]:
         def __init__(self, token: str) -> None:
             self._expected = f"Bearer {token}"
 
-        def start_call(self, info: object, headers: dict[str, list[str]]) -> None:  # noqa: ARG002
+        def start_call(self, _: object, headers: dict[str, list[str]]) -> None:
             given = next((values[0] for name, values in headers.items() if name.lower() == "authorization"), "")
             if not compare_digest(given.encode(), self._expected.encode()):
                 raise flight.FlightUnauthenticatedError("the token is missing or wrong: give the one of headrace serve")
@@ -286,11 +286,11 @@ def _server_class() -> type[flight.FlightServerBase]:
             super().__init__(location, middleware=middleware, tls_certificates=tls or [])
             self.work = work
 
-        def do_put(self, context: object, descriptor: Any, reader: Any, writer: object) -> None:  # noqa: ARG002
+        def do_put(self, _: object, descriptor: LibraryObject, reader: LibraryObject, __: object) -> None:
             data = b"".join(bytes(chunk.data.column(0)[0].as_buffer()) for chunk in reader)
             self.work.add_fragment((descriptor.command or b"").decode(errors="replace"), data)
 
-        def do_exchange(self, context: object, descriptor: Any, reader: object, writer: Any) -> None:  # noqa: ARG002
+        def do_exchange(self, _: object, descriptor: LibraryObject, __: object, writer: LibraryObject) -> None:
             schema = None
             for parcel in self.work.poll(_request(descriptor.command, Poll)):
                 if parcel.data is None:
@@ -301,7 +301,7 @@ def _server_class() -> type[flight.FlightServerBase]:
                     writer.begin(schema)
                 writer.write_with_metadata(parcel.data, parcel.label)
 
-        def do_action(self, context: object, action: Any) -> Iterator[bytes]:  # noqa: ARG002
+        def do_action(self, _: object, action: LibraryObject) -> Iterator[bytes]:
             if action.type == "release":
                 self.work.release(_request(action.body.to_pybytes(), Release))
                 return iter(())

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.feeder import Feeder
 from headrace.cluster.members import Cluster, ClusterWorker
@@ -24,6 +24,7 @@ from headrace.cluster.split_share import SplitShare
 from headrace.cluster.splits import Fragment
 from headrace.cluster.thin_block import ThinBlock, absent_rows, thin_item
 from headrace.columns.block import Block, Item
+from headrace.core.types import JsonObject
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context
 from headrace.execute.processes.worker import Raised
@@ -345,7 +346,7 @@ class Session:
         if following < self._splits_in_all:
             self.expect(following, SplitStart({}, 0))
 
-    def _error_of(self, member: ClusterWorker) -> Any:
+    def _error_of(self, member: ClusterWorker) -> Callable[[Raised, Mark], ElementError]:
         def error(raised: Raised, mark: Mark) -> ElementError:
             made = _named(raised, member)
             return made if isinstance(made, ElementError) else self._node.error(made, mark.ordinal)
@@ -466,7 +467,7 @@ class Session:
         with self.changed:
             self.changed.notify_all()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """Return which worker has what, as JSON values."""
         with self.changed:
             return {

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from headrace.cluster.split_share import SplitShare, TurnsAhead
 from headrace.cluster.thin_block import ExpectedFailure, ThinBlock, merge_thin
 from headrace.columns.block import Item, pick_rows
 from headrace.core.keys import Seed
+from headrace.core.types import AnyFunction, LibraryObject
 from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import close_all
@@ -54,7 +55,7 @@ class SplitTurns:
         self._make = lambda number: RemoteSplit(node.spec, int(number), session, site=node.site)
 
     @property
-    def fn(self) -> Callable[..., Any]:
+    def fn(self) -> AnyFunction:
         """Makes the rows of a split of its number."""
         return self._make
 
@@ -161,7 +162,7 @@ class DistributeOverStream(Stream):
     def _begin(self) -> None:
         """Let workers make rows from the start position on."""
         node, ctx, own = self._node, self._ctx, self._at.own
-        written: Any = ctx.prepared.as_written(node)
+        written: LibraryObject = ctx.prepared.as_written(node)
         starts, upcoming = _starts_of(own)
         shares = self._shares(own, starts, upcoming) if self._wanted is not None else None
         how = (written.fragment, written.mode, node.cluster, ctx, node, node.cycle_length)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headrace.core.keys import Seed, mix_key
+from headrace.core.types import JsonObject
 from headrace.distribute.deal_out import DealOut
 from headrace.ops.shared.batching import Batching
 from headrace.ops.shared.select import Select
@@ -146,7 +147,7 @@ def with_base(node: Node, base: Node, dealt: Node, index: int) -> Node:
         return dealt
     (below,) = node.inputs
     made = node.with_inputs((with_base(below, base, dealt, index),))
-    new: dict[str, Any] = {"stands_for": None}
+    new: JsonObject = {"stands_for": None}
     if node.moves is Moves.FAR:  # two splits with one seed would move their rows alike
         for name in fields_of(type(node), "Seed"):
             seed: Seed = getattr(node, name)
@@ -174,7 +175,7 @@ def with_fixed_seeds(plan: Node) -> Node:
     """Return the plan with every seed fixed as if a user had set it, so that all processes draw the same."""
 
     def change(node: Node) -> Node:
-        new: dict[str, Any] = {
+        new: JsonObject = {
             name: Seed(seed.value, explicit=True)
             for name in fields_of(type(node), "Seed")
             if isinstance(seed := getattr(node, name), Seed) and not seed.explicit

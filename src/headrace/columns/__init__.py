@@ -7,7 +7,6 @@ resort. Functions for all kinds are here. `register_kind` adds another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from headrace.columns.stacked import Stacked
 from headrace.columns.text import box_text, text_column
 from headrace.columns.varied import Varied
 from headrace.core.ragged import Ragged, as_ragged
+from headrace.core.types import Component
 
 __all__ = [
     "MAX_AXES",
@@ -58,7 +58,7 @@ _PARAMETRIC = (np.datetime64, np.timedelta64, np.void)
 """Scalars whose type alone does not determine their dtype."""
 
 
-def values(column: Column) -> Iterator[Any]:
+def values(column: Column) -> Iterator[Component]:
     """Return the rows as components of elements."""
     return iter(column) if type(column) is np.ndarray else kind_of(column).values(column)
 
@@ -151,7 +151,7 @@ MAX_AXES = 32 if np.lib.NumpyVersion(np.__version__) < "2.0.0" else 64
 """The most axes that an array may have."""
 
 
-def column_of(rows: list[Any]) -> Column:
+def column_of(rows: list[Component]) -> Column:
     """Make a column of components: dense if all have one dtype and shape, varied if shapes differ, else the list."""
     first = rows[0]
     kind = type(first)

@@ -159,14 +159,14 @@ class Block:
         """Return the block as one that has all of its rows; see `Stream.announce`."""
         return self
 
-    def elements(self) -> Iterator[Any]:
+    def elements(self) -> Iterator[Component]:
         """Return the elements, one by one; the exception of one that cannot be assembled, and then the next."""
         try:
             return self.structure.rows([values(c) for c in self.columns], self.rows)
         except Exception:  # some row failed: the others can be made one by one
             return rows_one_by_one(self, values)
 
-    def consumer_elements(self) -> tuple[Iterator[Any], bool]:
+    def consumer_elements(self) -> tuple[Iterator[Component], bool]:
         """Return the elements, as `elements()` gives them, and whether Python code may run while one is made."""
         structure, columns = self.structure, self.columns
         if structure.kind is None and type(columns[0]) is np.ndarray:
@@ -179,7 +179,7 @@ class Block:
         return zip(*(values(c) for c in self.columns), strict=True) if self.columns else repeat((), self.rows)
 
 
-def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[object]]) -> Iterator[Any]:
+def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[object]]) -> Iterator[Component]:
     """Yield the elements of a block whose columns cannot be read as a whole: each is made from single-row columns, by
     `of`.
     """
@@ -224,7 +224,7 @@ class Failure:
 Item: TypeAlias = Block | Failure
 
 
-def leaf(value: Any) -> Component:
+def leaf(value: Component) -> Component:
     """Return a component as headrace keeps it: an array, a NumPy scalar, str, bytes or an object."""
     kind = type(value)
     if kind is np.ndarray:
@@ -245,7 +245,7 @@ def leaf(value: Any) -> Component:
     return made if isinstance(made, Ragged) else leaf(made)
 
 
-def _listed(value: list[Any]) -> Array:
+def _listed(value: list[Component]) -> Array:
     """Return a list as an array; text as objects, since NumPy's own kind of bytes drops trailing zeros; datasets as
     such.
     """
@@ -267,7 +267,7 @@ def _is_dataset(value: object) -> bool:
     return getattr(type(value), "_headrace_component", False)
 
 
-def _datasets(value: list[Any]) -> Array:
+def _datasets(value: list[Component]) -> Array:
     """Return Datasets in an array of objects; np.array would iterate over them."""
     if not all(map(_is_dataset, value)):
         raise TypeError("a list that mixes Datasets and other values is no array: put them into a tuple")
@@ -279,7 +279,7 @@ def _datasets(value: list[Any]) -> Array:
     return boxes(value)
 
 
-def element(value: object, rooms: Rooms | None = None) -> tuple[Structure, list[Any]]:
+def element(value: object, rooms: Rooms | None = None) -> tuple[Structure, list[Component]]:
     """Return the structure and the leaves of what a function returned; a top-level list is a tuple.
 
     Copied, into `rooms`.
@@ -304,7 +304,7 @@ class Rooms:
         self._next = 0
         self._rooms: list[Array | None] = []
 
-    def keep(self, leaves: list[Any]) -> list[Any]:
+    def keep(self, leaves: list[Component]) -> list[Component]:
         """Return the components of the next row, copied."""
         made = [
             self._kept(number, value) if type(value) is np.ndarray and value.ndim else own_leaf(value)
@@ -327,7 +327,7 @@ class Rooms:
         self._rooms[number] = pooled((self._rows, *value.shape), value.dtype)
         return self._kept(number, value)
 
-    def column(self, number: int, rows: list[Any]) -> Column:
+    def column(self, number: int, rows: list[Component]) -> Column:
         """Return these components of consecutive rows as a column, without a copy if they are all stored here."""
         room = self._rooms[number] if number < len(self._rooms) else None
         if room is None or not all(type(row) is np.ndarray and row.base is room for row in rows):
@@ -338,7 +338,7 @@ class Rooms:
 
 
 def from_elements(
-    elements: Sequence[tuple[Structure, list[Any]]], ids: Ids | None = None, rooms: Rooms | None = None
+    elements: Sequence[tuple[Structure, list[Component]]], ids: Ids | None = None, rooms: Rooms | None = None
 ) -> list[Block]:
     """Make blocks of these elements: one, or one for each run of equal structure. `rooms` is where they
     were copied to.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
 from headrace.core.extended import dtype_code, dtype_of, is_extended
 from headrace.core.ragged import address_of, as_bytes, join_values
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
 
@@ -36,7 +36,7 @@ class DenseKind(Kind):
 
     name = "dense"
 
-    def values(self, column: Dense) -> Iterator[Any]:
+    def values(self, column: Dense) -> Iterator[Component]:
         return iter(column)
 
     def take(self, column: Dense, indices: Indices) -> Dense:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.core.types import Component
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -33,7 +35,7 @@ class Kind(ABC):
     """The name of the kind in files."""
 
     @abstractmethod
-    def values(self, column: Column) -> Iterator[Any]:
+    def values(self, column: Column) -> Iterator[Component]:
         """Return the rows as components of elements."""
 
     @abstractmethod

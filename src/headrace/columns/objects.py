@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,16 +31,16 @@ class ObjectKind(Kind):
 
     name = "objects"
 
-    def values(self, column: list[Any]) -> Iterator[Any]:
+    def values(self, column: list[Component]) -> Iterator[Component]:
         return iter(column)
 
-    def take(self, column: list[Any], indices: Indices) -> list[Any]:
+    def take(self, column: list[Component], indices: Indices) -> list[Component]:
         return [column[i] for i in indices]
 
-    def join(self, columns: Sequence[list[Any]]) -> list[Any]:
+    def join(self, columns: Sequence[list[Component]]) -> list[Component]:
         return [row for column in columns for row in column]
 
-    def stack(self, column: list[Any], size: int, path: str) -> Column | str:
+    def stack(self, column: list[Component], size: int, path: str) -> Column | str:
         from headrace.columns import column_of
 
         made = column_of(column)
@@ -54,23 +54,23 @@ class ObjectKind(Kind):
         other = next(i for i, spec in enumerate(specs) if not mismatch.alike(specs[0], spec))
         return mismatch.why_components_differ(path, specs[0], specs[other], other)
 
-    def unstack(self, column: list[Any]) -> tuple[list[Any], Indices] | None:
+    def unstack(self, column: list[Component]) -> tuple[list[Component], Indices] | None:
         if any(not isinstance(row, Ragged) and not np.ndim(row) for row in column):
             return None
         return [inner for row in column for inner in row], np.array([len(row) for row in column], np.int64)
 
-    def nbytes(self, column: list[Any]) -> int:
+    def nbytes(self, column: list[Component]) -> int:
         return object_bytes(column)
 
-    def spec(self, column: list[Any]) -> TensorSpec:
+    def spec(self, column: list[Component]) -> TensorSpec:
         # The first row decides: operations reject what is not text.
         text = column and isinstance(column[0], str | bytes)
         return TensorSpec((), type(column[0])) if text else TensorSpec(None, None)
 
-    def lock(self, column: list[Any]) -> list[Any]:
+    def lock(self, column: list[Component]) -> list[Component]:
         return [locked(row.view()) if isinstance(row, np.ndarray) else row for row in column]
 
-    def copy(self, column: list[Any]) -> list[Any]:
+    def copy(self, column: list[Component]) -> list[Component]:
         return [row.copy() if isinstance(row, np.ndarray) else row for row in column]
 
     def to_arrow(self, column: Sequence[object]) -> tuple[pa.Array, Notes]:
@@ -78,7 +78,7 @@ class ObjectKind(Kind):
 
         return pa.array([pack_value(row) for row in column], pa.large_binary()), {"kind": self.name}
 
-    def from_arrow(self, array: pa.Array, notes: Notes) -> list[Any]:  # noqa: ARG002
+    def from_arrow(self, array: pa.Array, notes: Notes) -> list[Component]:  # noqa: ARG002
         return [unpack_value(row) for row in array.to_pylist()]
 
 
@@ -90,7 +90,7 @@ def boxes(rows: Sequence[object]) -> Array:
     return made
 
 
-def _stack_ragged(rows: list[Any], size: int, path: str) -> Column | str:
+def _stack_ragged(rows: list[Component], size: int, path: str) -> Column | str:
     try:
         whole = Ragged.from_rows(rows) if all(isinstance(row, Ragged) for row in rows) else None
     except ValueError:

@@ -6,13 +6,13 @@ If its values are ragged again, the rows are hr.Ragged themselves, else arrays.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.core.ragged import Ragged, as_ragged, joined_ragged, row_views
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
 
@@ -25,7 +25,7 @@ class RaggedKind(Kind):
 
     name = "ragged"
 
-    def values(self, column: Ragged) -> Iterator[Any]:
+    def values(self, column: Ragged) -> Iterator[Component]:
         return iter(row_views(column))
 
     def take(self, column: Ragged, indices: Indices) -> Ragged:

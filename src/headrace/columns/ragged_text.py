@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind
 from headrace.columns.stacked import Stacked
 from headrace.columns.text import box_text, box_words
 from headrace.core.ragged import Ragged, row_views
+from headrace.core.types import Component, Reduced
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
 
@@ -50,7 +51,7 @@ class RaggedText:
         """Return all rows as an hr.Ragged of objects."""
         return Ragged._of(box_words(self.inner), self.offsets)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return RaggedText, (self.inner, self.offsets)
 
 
@@ -59,7 +60,7 @@ class RaggedTextKind(Kind):
 
     name = "ragged text"
 
-    def values(self, column: RaggedText) -> Iterator[Any]:
+    def values(self, column: RaggedText) -> Iterator[Component]:
         return iter(row_views(column.boxed()))
 
     def take(self, column: RaggedText, indices: Indices) -> RaggedText:

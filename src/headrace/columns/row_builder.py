@@ -43,7 +43,7 @@ class ExactValues:
         return _exact(spec.structure, [(s.dtype, tuple(n or 0 for n in s.shape or ())) for s in spec.leaves])
 
     @staticmethod
-    def like(structure: Structure, leaves: list[Any]) -> ExactValues | None:
+    def like(structure: Structure, leaves: list[Component]) -> ExactValues | None:
         """Return a builder for elements like this one; None unless its components are arrays and NumPy scalars."""
         plain = all(isinstance(leaf, np.ndarray | np.generic) for leaf in leaves)
         return _exact(structure, [(leaf.dtype, leaf.shape) for leaf in leaves]) if plain else None
@@ -62,7 +62,7 @@ class ExactValues:
             return ()
         return map(value.get, self._keys)  # None is not a number
 
-    def leaves(self, value: object) -> list[Any] | None:
+    def leaves(self, value: object) -> list[Component] | None:
         """Return the components, arrays copied; None if one does not match exactly."""
         made = []
         for part, wanted in zip(self.parts(value), self.wanted, strict=False):
@@ -72,7 +72,7 @@ class ExactValues:
         return made if len(made) == len(self.wanted) else None
 
 
-def _fits(part: Any, python: type, dtype: DType, shape: tuple[int, ...]) -> bool:
+def _fits(part: Component, python: type, dtype: DType, shape: tuple[int, ...]) -> bool:
     kind = type(part)
     if shape:
         return kind is np.ndarray and (part.dtype is dtype or part.dtype == dtype) and part.shape == shape

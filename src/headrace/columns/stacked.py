@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns.dense import sizes
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.text import box_text
-from headrace.core.types import Array
+from headrace.core.types import Array, Component, Reduced
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Stacked:
     __slots__ = ("inner", "shape")
 
     def __init__(self, inner: pa.Array, shape: tuple[int, ...]) -> None:
-        self.inner: Any = inner
+        self.inner: Column = inner
         self.shape: tuple[int, ...] = shape
 
     @property
@@ -45,7 +45,7 @@ class Stacked:
         """Return all rows as one array of objects."""
         return box_text(self.inner).reshape(len(self), *self.shape)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Stacked, (self.inner, self.shape)
 
 
@@ -54,7 +54,7 @@ class StackedKind(Kind):
 
     name = "stacked"
 
-    def values(self, column: Stacked) -> Iterator[Any]:
+    def values(self, column: Stacked) -> Iterator[Component]:
         return iter(column.boxed())
 
     def take(self, column: Stacked, indices: Indices) -> Stacked:

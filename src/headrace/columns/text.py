@@ -10,7 +10,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns.arrow_text import binary, is_plain, nbytes, parts, pick_text
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class TextKind(Kind):
 
     name = "text"
 
-    def values(self, column: pa.Array) -> Iterator[Any]:
+    def values(self, column: pa.Array) -> Iterator[Component]:
         return iter(box_text(column).tolist())
 
     def take(self, column: pa.Array, indices: Indices) -> pa.Array:

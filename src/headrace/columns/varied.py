@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headrace.columns.dense import array_of, arrow_of, locked, number_dtype
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.core.extended import dtype_code
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType, Reduced
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec
 
@@ -65,7 +65,7 @@ class Varied:
             return self.data[int(self.starts[0]) : int(ends[-1])]
         return np.concatenate([row.ravel() for row in self])
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Varied, (self.packed(), self.shapes)
 
 
@@ -78,7 +78,7 @@ class VariedKind(Kind):
 
     name = "varied"
 
-    def values(self, column: Varied) -> Iterator[Any]:
+    def values(self, column: Varied) -> Iterator[Component]:
         return iter(list(column))
 
     def take(self, column: Varied, indices: Indices) -> Varied:
@@ -99,7 +99,7 @@ class VariedKind(Kind):
         one, other = (TensorSpec(column.shapes[row].tolist(), column.dtype) for row in (0, others[0]))
         return mismatch.why_components_differ(path, one, other, int(others[0]))
 
-    def unstack(self, column: Varied) -> tuple[list[Any], Indices]:
+    def unstack(self, column: Varied) -> tuple[list[Component], Indices]:
         return [inner for row in column for inner in row], column.shapes[:, 0].copy()
 
     def nbytes(self, column: Varied) -> int:

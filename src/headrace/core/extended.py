@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from headrace.core.types import Array, DType
@@ -26,7 +24,7 @@ def dtype_code(dtype: DType) -> str:
     return dtype.name if is_extended(dtype) else dtype.str
 
 
-def dtype_of(code: Any) -> DType:
+def dtype_of(code: str) -> DType:
     """Return the dtype of a code.
 
     Raises:

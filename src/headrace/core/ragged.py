@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from headrace import _native
-from headrace.core.types import Array, Component, DType
+from headrace.core.types import Array, Component, DType, Nested, TorchTensor
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from headrace.columns.kind import Column
 
 
 class Ragged:
@@ -41,7 +43,7 @@ class Ragged:
     __slots__ = ("_offsets", "_values")
 
     def __init__(self, values: ArrayLike | Ragged, offsets: ArrayLike) -> None:
-        self._values: Any = values if isinstance(values, Ragged) else np.asarray(values)
+        self._values: Column = values if isinstance(values, Ragged) else np.asarray(values)
         self._offsets: NDArray[np.int64] = np.ascontiguousarray(offsets, np.int64)
         if not self._values.shape or self._offsets.ndim != 1 or len(self._offsets) < 1:
             raise ValueError("Ragged takes an array of values and one row of offsets, one more than there are rows")
@@ -108,7 +110,7 @@ class Ragged:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Nested]:
         cuts = self._offsets.tolist()
         values = self._values
         return (values[a:b] for a, b in pairwise(cuts))
@@ -188,7 +190,7 @@ class Ragged:
             _native.ragged_take(as_bytes(self._values), self._offsets, np.ascontiguousarray(indices), as_bytes(values))
         return Ragged._of(values, offsets)
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> list[Component]:
         """Return rows as lists."""
         return [row.tolist() for row in self]
 
@@ -244,7 +246,7 @@ class Ragged:
         if len(sizes) != len(self.shape):
             raise ValueError(f"shape {sizes} is not of the {len(self.shape)} axes of {self.shape}")
         fill = self._fill(default_value)
-        values: Any = self._values
+        values: Column = self._values
         if isinstance(values, Ragged):
             values = values.to_tensor(fill, shape=(None, *sizes[2:]))
         elif any(n not in (None, m) for n, m in zip(sizes[2:], values.shape[1:], strict=True)):
@@ -285,7 +287,7 @@ class Ragged:
             inner = pa.FixedSizeListArray.from_arrays(inner, size)
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), inner)
 
-    def to_torch(self) -> Any:
+    def to_torch(self) -> TorchTensor:
         """Return a torch nested tensor (jagged layout)."""
         import torch
 
@@ -327,11 +329,11 @@ def join_values(arrays: Sequence[Array]) -> Array:
     return made.view(said)
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: Component, b: Component) -> bool:
     return bool(a == b) if isinstance(a, Ragged) or isinstance(b, Ragged) else np.array_equal(a, b)
 
 
-def row_views(ragged: Ragged) -> list[Any]:
+def row_views(ragged: Ragged) -> list[Component]:
     """Return the rows, which share memory with it."""
     values = ragged._values
     return [values[a:b] for a, b in pairwise(ragged._offsets.tolist())]

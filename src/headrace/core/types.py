@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
+    from typing_extensions import Buffer
 
 StrPath: TypeAlias = str | os.PathLike[str]
 """A path of a file or folder."""
@@ -74,3 +75,12 @@ LibraryObject: TypeAlias = Any
 
 Attribute: TypeAlias = Any
 """What is found under a name that is looked up when it is used: a function, a class, a module or a value."""
+
+Reduced: TypeAlias = str | tuple[Any, ...]
+"""The result of `__reduce__`: how pickle makes the object again."""
+
+SharedValues: TypeAlias = dict[Any, Any]
+"""Objects that the operations of one pass share, such as open files, each under a key of its operation."""
+
+BytesLike: TypeAlias = "Buffer"
+"""Memory: bytes, a bytearray, a memoryview or an array."""

@@ -11,10 +11,10 @@ from copy import copy
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from headrace.catalogue.builder import GeneratorDataset
 from headrace.catalogue.sources import SourceFile
+from headrace.core.types import Argument, Nested
 from headrace.datasets.formats.inflated import keeping_checkpoints
 from headrace.errors import HeadraceError, StorageError
 from headrace.tfds.builder import ReadOnlyBuilder
@@ -57,7 +57,7 @@ class PublicDataset(GeneratorDataset):
         """The config that its name alone means: the first that was declared."""
         return next(iter(DECLARED[self.name]))
 
-    def build(self, *args: Any, **kwargs: Any) -> ReadOnlyBuilder:
+    def build(self, *args: Argument, **kwargs: Argument) -> ReadOnlyBuilder:
         """See DatasetBuilder. What one split has inflated of an archive, the others need not inflate again."""
         with keeping_checkpoints():
             return super().build(*args, **kwargs)
@@ -66,7 +66,7 @@ class PublicDataset(GeneratorDataset):
         """See DatasetBuilder."""
         return replace(super().plan(checksums, download_size), default_config=self.default_config)
 
-    def examples(self, part: object) -> Iterator[Any]:
+    def examples(self, part: object) -> Iterator[Nested]:
         """Yield what the generator gives; files that it cannot parse, or that have no rows, are named."""
         count = 0
         try:
@@ -112,7 +112,7 @@ def public_dataset(
     files: Sequence[str] | None = None,
     note: str = "",
     **attributes: object,
-) -> Callable[[Callable[..., Iterable[Any]]], PublicDataset]:
+) -> Callable[[Callable[..., Iterable[Nested]]], PublicDataset]:
     """Declare a dataset by its generator, which is called with the name of a split and the paths of its files.
 
     Args:

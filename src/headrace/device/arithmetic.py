@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.core.types import Array, DType, TorchTensor
+from headrace.core.types import Array, Component, DType, TorchTensor
 from headrace.device.forms import UnsupportedError, parameters
 from headrace.device.pixels import DeviceValue
 from headrace.trace.values import Call, Operand, Value, map_arguments
@@ -102,7 +102,7 @@ def kernel_of(call: Call) -> Kernel:
     raise UnsupportedError(f"{call.name} has no form on a device: {REMEDY}")
 
 
-def _check_dtype(sample: Any, name: str) -> None:
+def _check_dtype(sample: Component, name: str) -> None:
     dtype = sample.dtype
     if dtype.kind == "u" and dtype.itemsize > 1 and name not in CASTS:
         raise UnsupportedError(
@@ -190,7 +190,7 @@ def _cast_kernel(call: Call) -> Kernel:
     return lambda machine, values, _n: cast(machine, values[slot], made)
 
 
-def _stack_scalars(items: Any, made: DType) -> Kernel:
+def _stack_scalars(items: Operand, made: DType) -> Kernel:
     if not all(isinstance(i, Value | int | float) and rank(i) == 0 for i in items):
         raise UnsupportedError(f"an array of nested lists: {REMEDY}")
 
@@ -483,7 +483,7 @@ def _setitem(call: Call) -> Kernel:
     return kernel
 
 
-def _pad(call: Call, source: Value, settings: Any) -> Kernel:
+def _pad(call: Call, source: Value, settings: Operand) -> Kernel:
     args, named = settings
     mode = args[1] if len(args) > 1 else named.get("mode", "constant")
     if mode != "constant":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.core.frameworks import framework
-from headrace.core.types import Array, Library, LibraryObject, TorchTensor
+from headrace.core.types import Array, DeviceLike, Library, LibraryObject, TorchTensor
 from headrace.device.pixels import DeviceValue
 from headrace.errors import TransportError
 
@@ -41,7 +41,7 @@ class Usage:
         self._held = 0
         self._most_held = 0
         self._batches = 0
-        self._pending: deque[tuple[Any, Any]] = deque()
+        self._pending: deque[tuple[LibraryObject, LibraryObject]] = deque()
 
     def add(self, *, seconds: float = 0.0, moved: int = 0, batches: int = 0) -> None:
         """Count work that is done."""
@@ -90,7 +90,7 @@ class Machine:
     def __init__(self, name: str) -> None:
         torch: Library = framework("torch", TORCH)
         self.torch: Library = torch
-        self.device: Any = torch.device(name)
+        self.device: DeviceLike = torch.device(name)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
         self.stream: LibraryObject = torch.cuda.Stream(self.device) if self.on_gpu else None

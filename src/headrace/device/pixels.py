@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, Varied, as_varied, values
-from headrace.core.types import TorchTensor
+from headrace.core.types import AnyFunction, TorchTensor
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
@@ -81,7 +81,7 @@ class Pixels:
         part = slice(start, stop)
         return Pixels(self.flat, self.shapes[part], self.starts[part], self.strides[part])
 
-    def cropped(self, tops: Any, lefts: Any, heights: Any, widths: Any) -> Pixels:
+    def cropped(self, tops: Numbers, lefts: Numbers, heights: Numbers, widths: Numbers) -> Pixels:
         """Return parts of the images, which must be within them."""
         shapes = self.shapes.copy()
         shapes[:, 0], shapes[:, 1] = heights, widths
@@ -138,7 +138,7 @@ class Pixels:
             parts.append(self.flat[index + machine.put(deep[part])[:, None, None, :]])
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def each(self, machine: Machine, change: Any) -> DeviceValue:
+    def each(self, machine: Machine, change: AnyFunction) -> DeviceValue:
         """Return what a function of a tensor of images and the slice of their rows makes of all; of each, if their
         shapes differ.
         """

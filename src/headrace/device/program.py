@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.columns import Column
-from headrace.core.types import Array
+from headrace.core.types import Array, UserFunction
 from headrace.device import arithmetic
 from headrace.device.columns import DeviceColumn
 from headrace.device.forms import FORMS, Form, UnsupportedError
@@ -173,7 +173,13 @@ def _row(machine: Machine, item: Operand, i: int) -> DeviceValue:
 
 
 def make_program(
-    fns: Any, spec: Spec, *, draws: bool, on_gpu: bool, approximate: bool, sizes: dict[int, int] | None = None
+    fns: UserFunction,
+    spec: Spec,
+    *,
+    draws: bool,
+    on_gpu: bool,
+    approximate: bool,
+    sizes: dict[int, int] | None = None,
 ) -> Program:
     """Return the program of a function for elements of this spec. Raise DeviceError if it cannot run on a device."""
     made = record(fns, spec, draws=draws, sizes=sizes)

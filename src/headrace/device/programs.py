@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from headrace.columns import Column
 from headrace.columns.block import Block
+from headrace.core.types import Reduced
 from headrace.device import varied
 from headrace.device.machine import Machine, Usage
 from headrace.device.pixels import DeviceValue
@@ -47,7 +48,7 @@ class Programs:
         """Replace the lock in a forked child."""
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return _restore, (by_reference(self.fn), self.device, self.draws, self.approximate)
 
     def of(self, spec: Spec) -> Program:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from headrace.core.types import TorchTensor
+from headrace.core.types import AnyFunction, TorchTensor
 from headrace.device.arithmetic import BINARY, cast
 from headrace.device.columns import numpy_dtype_of
 from headrace.device.forms import device_form, parameters
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.device.pixels import DeviceValue
 
 
-def _on_values(value: DeviceValue, change: Any) -> DeviceValue:
+def _on_values(value: DeviceValue, change: AnyFunction) -> DeviceValue:
     if isinstance(value, Pixels):
         return Pixels(change(value.flat), value.shapes, value.starts, value.strides)
     return change(value)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item, pick_rows, structures_differ
+from headrace.core.types import AnyFunction, Nested
 from headrace.distribute.even_costs import dealt
 from headrace.errors import StateError
 from headrace.execute.context import Context
@@ -45,8 +45,8 @@ class Balance(Node):
     """The rows of every few steps, in an order that makes the costs of processes equal if they get rows in turn."""
 
     input: Node
-    cost_func: Callable[..., Any] | None
-    key: Any
+    cost_func: AnyFunction | None
+    key: Nested
     cost: Cost
     deal: Deal = field(metadata=TUNING)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.columns.block import Block, Failure
+from headrace.core.types import LibraryObject, Reduced
 from headrace.errors import HeadraceError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -39,7 +40,7 @@ class ProcessGroup:
         """Send a message to the others."""
         self._distributed.broadcast_object_list([pickle.dumps(message)], src=self._ranks[0], group=self._group)
 
-    def receive(self) -> Any:
+    def receive(self) -> LibraryObject:
         """The next message of the process that reads."""
         box: list[Any] = [None]
         self._distributed.broadcast_object_list(box, src=self._ranks[0], group=self._group)
@@ -87,7 +88,7 @@ class SentMark(Mark):
         """The positions of all nodes."""
         return self._at
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return SentMark, (self.ordinal, self._at, self._after)
 
 

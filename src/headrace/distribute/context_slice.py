@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.columns import Column, column_of, values
 from headrace.columns.block import Block, Failure, Item
-from headrace.core.types import Array
+from headrace.core.types import Array, Nested
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -65,7 +65,7 @@ class ContextSlice(Node):
         """How many pieces a sequence is cut into."""
         return self.size * (2 if self.order == "zigzag" else 1)
 
-    def cuts(self, structure: Any, spec: Spec) -> list[bool]:
+    def cuts(self, structure: Nested, spec: Spec) -> list[bool]:
         """Of each component, whether it is cut: those that are named, or all that have the axis."""
         if self.fields is None:
             return [leaf.rank is None or leaf.rank > self.axis for leaf in spec.leaves]

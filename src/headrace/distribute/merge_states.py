@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from headrace.core.types import JsonObject
 from headrace.distribute.shares import ShareMark
 from headrace.errors import StateError
 from headrace.execute import state as states
@@ -14,7 +15,7 @@ from headrace.plan.marks import Marks, Position, to_json
 from headrace.plan.node import Moves, Node, walk
 
 
-def merge_states(all_states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def merge_states(all_states: Sequence[JsonObject]) -> JsonObject:
     """Merge the states of all processes of `distribute`, in the order of ranks, at whatever positions.
 
     Restored with any world size, it gives the rest of the epoch: what some process has not given out yet, in order.
@@ -65,7 +66,7 @@ class _Standing(NamedTuple):
     """The epochs of the operations after `distribute`."""
 
 
-def _standing(state: dict[str, Any], line: int) -> _Standing | None:
+def _standing(state: JsonObject, line: int) -> _Standing | None:
     """None at the start and at the end of an epoch, which need no marks."""
     marks = dict(states.saved_marks(state))
     if line not in marks:
@@ -81,7 +82,7 @@ def _standing(state: dict[str, Any], line: int) -> _Standing | None:
     return _Standing(marks, own, Rest(own.start, (*own.done, *given)), above)
 
 
-def _merged(given: list[dict[str, Any]], line: int, world_size: int, share: int) -> dict[str, Any]:
+def _merged(given: list[JsonObject], line: int, world_size: int, share: int) -> JsonObject:
     standings = [_standing(state, line) for state in given]
     least = min(range(len(given)), key=lambda rank: (given[rank]["delivered"], given[rank]["over"]))
     behind, place = given[least], standings[least]
@@ -119,7 +120,7 @@ def _marks(place: _Standing, line: int, done: list[tuple[int, int]]) -> Marks:
     return marks
 
 
-def marks_among(state: dict[str, Any], plan: Node) -> Marks:
+def marks_among(state: JsonObject, plan: Node) -> Marks:
     """Return the positions of a state, for as many processes as there were then.
 
     Raise for another number of processes if operations after `distribute` count in old steps.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from headrace.columns import Indices
+from headrace.core.types import LibraryObject
 from headrace.ops.shared.arguments import integer, positive
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _of_tuple(mesh: tuple[object, ...]) -> MeshShare:
     return _placed(np.arange(world_size).reshape(list(sizes.values())), tuple(sizes), rank)
 
 
-def _of_device_mesh(mesh: Any) -> MeshShare:
+def _of_device_mesh(mesh: LibraryObject) -> MeshShare:
     names = mesh.mesh_dim_names
     if names is None:
         raise ValueError('the DeviceMesh has no dimension names: init_device_mesh(…, mesh_dim_names=("dp", "tp"))')
@@ -107,7 +108,7 @@ def _along(shape: tuple[int, ...], axes: list[int], place: Indices) -> tuple[int
     return number, size
 
 
-def _of_jax(mesh: Any) -> MeshShare:
+def _of_jax(mesh: LibraryObject) -> MeshShare:
     import jax
 
     names: tuple[str, ...]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from headrace.core.types import JsonValue
+from headrace.core.types import JsonObject, JsonValue
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.shares import ShareMark
 from headrace.errors import StateError
@@ -21,7 +21,7 @@ from headrace.ops.take import Take
 from headrace.plan.marks import Marks
 from headrace.plan.node import Node, rebuild, walk
 
-State = dict[str, Any]
+State = JsonObject
 REMEDY = 'to go on with other weights or other sources, say hr.mix(..., on_change="adopt") in the new plan'
 
 
@@ -52,7 +52,7 @@ def mixtures_of(plan: Node) -> list[MixPlace]:
     return found
 
 
-def mixtures_as_json(plan: Node) -> list[dict[str, Any]]:
+def mixtures_as_json(plan: Node) -> list[JsonObject]:
     """The part of a state that describes the mixtures of a plan."""
     return [
         {
@@ -117,7 +117,7 @@ def adopted(state: object, plan: Node) -> tuple[Any, Node, list[int]]:
     return moved, with_histories(plan, lambda *_: history), [0]
 
 
-def _part(entry: Any, name: str) -> JsonValue:
+def _part(entry: JsonValue, name: str) -> JsonValue:
     try:
         return entry[name]
     except (KeyError, TypeError):
@@ -142,7 +142,7 @@ def _moved(
         raise StateError(f"the state belongs to another pipeline around its mixture; it was {state['plan']}")
     kept = list(state["seeds"][:ahead])
     given = _given(state["marks"].get(str(line)), names)
-    marks: dict[str, Any] = {}
+    marks: JsonObject = {}
     for name in names:
         if name not in here.names:
             parked |= _parked(state, name, then[name], given.get(name, 0))
@@ -195,7 +195,7 @@ def _parked(state: State, name: str, then: tuple[int, int, int, int], given: int
     return {name: json.dumps(entry)}
 
 
-def _renamed(position: Any, then: list[str], now: tuple[str, ...], given: dict[str | None, int]) -> JsonValue:
+def _renamed(position: JsonValue, then: list[str], now: tuple[str, ...], given: dict[str | None, int]) -> JsonValue:
     """The position of a mixture with its branches in the order of now."""
     own = position[2] if isinstance(position, list) and len(position) > 2 else None
     if own is None:
@@ -205,7 +205,7 @@ def _renamed(position: Any, then: list[str], now: tuple[str, ...], given: dict[s
     return [*position[:2], [ended, [given.get(name, 0) for name in (*now, None)], *own[2:]], *position[3:]]
 
 
-def _starts(first: int, counts: Any) -> list[int]:
+def _starts(first: int, counts: JsonValue) -> list[int]:
     starts = [first]
     for count in counts:
         starts.append(starts[-1] + count)
@@ -238,7 +238,7 @@ def rows_given(plan: Node, mix: Mix, marks: Marks, delivered: int) -> int | None
     rows = delivered
     for number, above in enumerate(chain):
         if isinstance(above, Distribute):
-            found = _rows_dealt(plan, above, marks, rows)
+            found = rows_dealt(plan, above, marks, rows)
             if found is None or any(not (n.one_to_one or n.transparent) for n in chain[:number]):
                 return None
             rows = found
@@ -261,7 +261,7 @@ def is_chain(plan: Node, mix: Mix) -> bool:
     return True
 
 
-def _rows_dealt(plan: Node, node: Distribute, marks: Marks, delivered: int) -> int | None:
+def rows_dealt(plan: Node, node: Distribute, marks: Marks, delivered: int) -> int | None:
     """How many rows all processes together were given, by the mark of one of them."""
     line = -1
     for each in walk(plan):

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FunctionType
-from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from headrace.core.types import AnyFunction, JsonObject
 from headrace.errors import ChangeWarning, StateError, warn_once
 from headrace.execute.registry import opening
 from headrace.identity.digests import PYTHON, digest_difference
@@ -31,7 +31,7 @@ def described_nodes(plan: Node, *, implied: bool = False) -> Iterator[tuple[Node
         yield plan, implied
 
 
-def digests(plan: Node) -> dict[str, Any]:
+def digests(plan: Node) -> JsonObject:
     """Return digests of the plan's functions and data as JSON values, of large data by samples; empty if there are
     none.
     """
@@ -71,7 +71,7 @@ def _keyed(node: Node) -> str:
     return "Seed what it draws from by its arguments; for draws in an element's function there is random_map"
 
 
-def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
+def compare(saved: JsonObject, plan: Node, policy: str | None) -> None:
     """Warn, or raise, if a state was taken with other functions or other data."""
     if not saved or policy == "ignore":
         return
@@ -119,7 +119,7 @@ def _line(number: int, node: Node, what: str) -> str:
     return f"another {names} in operation {number + 1}, {node.operation}: {what} has changed"
 
 
-def _innermost(fn: Callable[..., object]) -> Callable[..., Any]:
+def _innermost(fn: Callable[..., object]) -> AnyFunction:
     while isinstance(fn, partial):
         fn = fn.func
     return fn

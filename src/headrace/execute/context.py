@@ -11,7 +11,7 @@ from headrace.columns.block import Block, Failure, Ids, Item, concat, source_ids
 from headrace.columns.lazy_block import LazyBlock
 from headrace.core.keys import ROOT, mix_key
 from headrace.errors import ElementError, SpecError
-from headrace.execute.inputs import Input, Opened
+from headrace.execute.inputs import Input, OneRowInput, Opened
 from headrace.execute.latencies import ObservedInput
 from headrace.execute.registry import fetching
 from headrace.plan.marks import START, Marked, Marks
@@ -142,6 +142,8 @@ class Context(NamedTuple):
             form.late,
             form.objects and self.objects,
         )
+        if self.run.stepwise:
+            return OneRowInput(node, inner, marks, self.opened, flush=flush)
         latencies = inner.stage.latencies
         if latencies is not None:
             return ObservedInput(node, inner, marks, self.opened, latencies, flush=flush)

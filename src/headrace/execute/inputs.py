@@ -338,6 +338,15 @@ class Input:
         self._closed = True
 
 
+class OneRowInput(Input):
+    """An input whose rows are requested one by one, however many its consumer would take."""
+
+    __slots__ = ()
+
+    def pull(self, want: int) -> Pulled:  # noqa: ARG002 - one is enough
+        return super().pull(1)
+
+
 def close_all(inputs: set[Input]) -> None:
     """Close these inputs, all of them even if one fails to close."""
     with contextlib.ExitStack() as stack:

@@ -7,8 +7,9 @@ import math
 import threading
 from itertools import count
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import JsonObject
 from headrace.execute.inputs import Input
 from headrace.execute.origin import Origin
 from headrace.execute.stages.row_work import ROW_TIMES
@@ -50,7 +51,7 @@ class Latencies:
             elif nanoseconds > self._slowest[0][0]:
                 heapq.heapreplace(self._slowest, call)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """Return how many calls there were, and the seconds that half of them, 95 % and all did not exceed."""
         with self._lock:
             counts, slowest = dict(self._counts), list(self._slowest)

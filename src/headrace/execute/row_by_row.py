@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from headrace.columns.block import Block
+from headrace.core.types import Nested
 from headrace.plan.structure import Structure
 
 Leaves: TypeAlias = Sequence[Any] | Exception
@@ -35,7 +36,7 @@ def arguments_of(structure: Structure, leaves: Leaves) -> tuple[Any, ...]:
     if structure.kind is dict and structure.flat:  # as `pack` does, in half the time
         parts = dict(zip(structure.keys, own, strict=True))
         return (parts if structure.written == structure.keys else {key: parts[key] for key in structure.written},)
-    element: Any = structure.pack(own)
+    element: Nested = structure.pack(own)
     return element if structure.unpacks else (element,)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from headrace import _native
 from headrace.core.keys import ROOT
+from headrace.core.types import SharedValues
 from headrace.errors import ElementError
 from headrace.execute.budget import POOLED_FRACTION, MemoryBudget, cpus, keep_heap, pool_bytes
 from headrace.execute.context import OBJECTS, Context
@@ -63,6 +64,7 @@ class Pass:
     ) -> None:
         self.prepare = prepare
         self.block_rows = block_rows
+        self.stepwise = False
         self.options = options
         self.scan = scan
         self.stage: Stage = Stage("pass")
@@ -75,7 +77,7 @@ class Pass:
         self.open_streams: set[Input] = set()
         self.cancelled: bool = False
         self.live = False
-        self.shared: dict[Any, Any] = {}
+        self.shared: SharedValues = {}
         self.counters: dict[str, Reports] = {}
         """Counters of the whole pass that `stats()` shows under these names."""
         self.threads: set[int] = set()
@@ -106,6 +108,13 @@ class Pass:
     def time_calls(self) -> None:
         """Record how long the calls of every stage take. Call this before the pass is opened."""
         self.stage.latencies = Latencies()
+
+    def read_stepwise(self) -> None:
+        """Read no row before it is needed: one by one, without threads. Call this before the pass is opened.
+
+        How far an input is read then follows from the rows that were pulled alone.
+        """
+        self.stepwise, self.block_rows = True, 1
 
     def open(self, context: Context, marks: Marks = START, *, flush: bool = True) -> None:
         """Open the context's plan at these positions.

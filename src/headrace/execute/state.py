@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headrace.core.keys import Seed, globally_seeded, mix_key
+from headrace.core.types import JsonObject, JsonValue
 from headrace.errors import StateError
 from headrace.plan.capabilities import share_of_process
 from headrace.plan.marks import Marks, from_json, is_count, to_json
@@ -69,7 +70,7 @@ def with_seeds(plan: Node, seeds: list[int]) -> Node:
     rest = iter(seeds)
 
     def change(node: Node) -> Node:
-        new: dict[str, Any] = {
+        new: JsonObject = {
             name: Seed(next(rest), explicit=False) for name in _seed_fields(node) if not getattr(node, name).explicit
         }
         return replace(node, **new) if new else node
@@ -91,7 +92,7 @@ def with_keyed_seeds(plan: Node, key: int) -> Node:
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             node = node.with_inputs(inputs)
         drawn = [name for name in _seed_fields(node) if not getattr(node, name).explicit]
-        new: dict[str, Any] = {name: Seed(mix_key(key, next(counter)) >> 1, explicit=False) for name in drawn}
+        new: JsonObject = {name: Seed(mix_key(key, next(counter)) >> 1, explicit=False) for name in drawn}
         return replace(node, **new) if new else node
 
     return change(plan)
@@ -114,17 +115,17 @@ class Described(NamedTuple):
     plan: Node
     lines: list[str]
     seeds: list[int]
-    functions: dict[str, Any]
+    functions: JsonObject
     process: tuple[int, int, int] | None
-    mixtures: tuple[dict[str, Any], ...] = ()
+    mixtures: tuple[JsonObject, ...] = ()
 
 
 def make_state(
     about: Described, epoch: int, delivered: int, marks: Marks, *, over: bool, sizes: dict[str, int]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the state of a pass. `sizes` are those that were chosen while running and change the order."""
     functions, process = about.functions, about.process
-    state: dict[str, Any] = {
+    state: JsonObject = {
         "headrace": VERSION,
         "plan": about.lines,
         **({"functions": {**functions, "digests": dict(functions["digests"])}} if functions else {}),
@@ -141,12 +142,12 @@ def make_state(
     return state
 
 
-def packed(state: dict[str, Any]) -> dict[str, Any]:
+def packed(state: JsonObject) -> JsonObject:
     """A state as a dict of one string: checkpoints that load by a template need the same keys at every position."""
     return {"headrace": _ENCODER.encode(state)}
 
 
-def opened(state: object) -> Any:
+def opened(state: JsonValue) -> JsonValue:
     """Return the state that `packed` packed; any other state unchanged."""
     if isinstance(state, dict) and isinstance(text := state.get("headrace"), str):
         try:
@@ -156,7 +157,7 @@ def opened(state: object) -> Any:
     return state
 
 
-def sealed(state: dict[str, Any]) -> dict[str, Any]:
+def sealed(state: JsonObject) -> JsonObject:
     """Return a state with its checksum."""
     state = {name: part for name, part in state.items() if name != "crc"}
     return {**state, "crc": _checksum(state)}
@@ -165,7 +166,7 @@ def sealed(state: dict[str, Any]) -> dict[str, Any]:
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-def _checksum(state: dict[str, Any]) -> int:
+def _checksum(state: JsonObject) -> int:
     return zlib.crc32(_ENCODER.encode(state).encode())
 
 
@@ -186,7 +187,7 @@ _FORM: dict[str, Callable[[Any], bool]] = {
 """The expected type of each part of a state: a correct checksum does not prove that the state is ours."""
 
 
-def check(state: Any, plan: Node) -> None:
+def check(state: JsonValue, plan: Node) -> None:
     """Raise if a state is damaged, of another version, or of another plan, and say what differs."""
     check_form(state)
     check_agrees(state, description(plan))
@@ -211,7 +212,7 @@ def check_form(state: object) -> None:
         raise StateError(f"the state is not one of headrace's: its {wrong} is {str(state.get(wrong))[:80]!r}")
 
 
-def check_agrees(state: dict[str, Any], here: list[str]) -> None:
+def check_agrees(state: JsonObject, here: list[str]) -> None:
     """Raise if the state is of another plan than the one described."""
     saved = state["plan"]
     for i in range(max(len(saved), len(here))):
@@ -221,6 +222,6 @@ def check_agrees(state: dict[str, Any], here: list[str]) -> None:
             raise StateError(f"the state belongs to another pipeline: operation {i + 1} was {was}, here it is {now}")
 
 
-def saved_marks(state: dict[str, Any]) -> Marks:
+def saved_marks(state: JsonObject) -> Marks:
     """Return the positions of a state."""
     return from_json(state["marks"])

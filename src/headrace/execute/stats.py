@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from headrace.core.types import JsonObject
 from headrace.plan.capabilities import CallsOnRow, HasRemedy, provides
 from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Reports(Protocol):
     """Counters that only some stages have."""
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """Return them by name."""
 
 
@@ -203,7 +204,7 @@ class Stage:
         """Return how many bytes came out of this stage, or of one below it if that is more."""
         return max(self._total().nbytes, *(stage.most_bytes() for stage in list(self.inputs.values())), 0)
 
-    def report(self, depth: int = 0) -> Iterator[dict[str, Any]]:
+    def report(self, depth: int = 0) -> Iterator[JsonObject]:
         """Yield the inputs' reports, then this stage's, which is `depth` operations before the last.
 
         Busy is its own time, waiting the time others waited for its threads. `input_s`, `room_s` and `memory_s` are how
@@ -258,7 +259,7 @@ class Stage:
         return self.random or any(stage._draws() for stage in list(self.inputs.values()))
 
 
-class Stats(dict[str, Any]):
+class Stats(JsonObject):
     """The result of `it.stats()`: a dict that prints as a table."""
 
     def scalars(self, prefix: str = "headrace/") -> dict[str, float]:
@@ -277,7 +278,7 @@ class Stats(dict[str, Any]):
         8.0
         """
         found = {"epoch": float(self.get("epoch", 0)), "delivered": float(self.get("delivered", 0))}
-        stages: list[dict[str, Any]] = self.get("stages", [])
+        stages: list[JsonObject] = self.get("stages", [])
         found["rows"] = float(stages[0]["rows"]) if stages else 0.0
         for group in ("starvation", "memory"):
             found |= {f"{group}/{name}": float(value) for name, value in self.get(group, {}).items()}

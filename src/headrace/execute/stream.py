@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
 from headrace.columns.lazy_block import join_late
+from headrace.core.types import LibraryObject
 from headrace.errors import ElementError
 from headrace.execute.row_by_row import IsLast
 from headrace.execute.stages.run_delay import RunDelay
@@ -101,7 +102,7 @@ class Stream(ABC):
         """
         return 0
 
-    def halt(self) -> Any | None:
+    def halt(self) -> LibraryObject | None:
         """End soon, at a position where another reader can begin, and return it. Return None if there is none.
 
         Only sources that can be cut have one. Rows that were read are still returned, and so is the rest of what cannot

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns.block import Block
+from headrace.columns.kind import Column
+from headrace.core.types import Argument, Component, TensorLike
 from headrace.feature_column.apply import block_inputs, chosen, inputs_of
 from headrace.feature_column.column import FeatureColumn, incomplete_columns, inner_columns
 from headrace.feature_column.gather import gather
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.feature_column.layer import DenseFeatures
 
 
-def adapted_columns(layer: DenseFeatures, data: Any, **how: Any) -> list[Any]:
+def adapted_columns(layer: DenseFeatures, data: TensorLike, **how: Argument) -> list[Component]:
     """Return the layer's columns, complete."""
     learners: dict[FeatureColumn, Learner] = {}
     for column in layer.columns:
@@ -48,7 +50,7 @@ def adapted_columns(layer: DenseFeatures, data: Any, **how: Any) -> list[Any]:
     return [_completed(column, learners) for column in layer.columns]
 
 
-def _features(structure: Structure, columns: list[Any]) -> dict[str, Any]:
+def _features(structure: Structure, columns: list[Component]) -> dict[str, Column]:
     kind = structure.kind
     if kind is None or not issubclass(kind, Mapping):
         remedy = "" if kind is None else ": leave the rest away, as with ds.map(lambda features, label: features)"
@@ -58,8 +60,8 @@ def _features(structure: Structure, columns: list[Any]) -> dict[str, Any]:
     return found
 
 
-def _completed(column: Any, learners: Mapping[FeatureColumn, Learner]) -> Any:
-    changes: dict[str, Any] = {}
+def _completed(column: Column, learners: Mapping[FeatureColumn, Learner]) -> Column:
+    changes: dict[str, Column] = {}
     for name, value in inner_columns(column):
         parts = [_completed(p, learners) if isinstance(p, FeatureColumn) else p for p in _parts(value)]
         changes[name] = tuple(parts) if isinstance(value, tuple) else parts[0]
@@ -68,5 +70,5 @@ def _completed(column: Any, learners: Mapping[FeatureColumn, Learner]) -> Any:
     return made if learner is None else made.complete(learner)
 
 
-def _parts(value: object) -> tuple[Any, ...]:
+def _parts(value: object) -> tuple[int | None, ...]:
     return value if isinstance(value, tuple) else (value,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from headrace.columns import Stacked, column_of, values
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Component, Nested
+from headrace.core.types import AnyFunction, Component, LibraryObject, Nested, TensorLike
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.raw import Inputs, is_single, plain_column
@@ -24,15 +24,15 @@ from headrace.trace.operation import traced_operation
 class Computation(ABC):
     """A function from raw features to columns; `spec` gives the spec of one row, from the shapes of a row."""
 
-    layer: Any
+    layer: LibraryObject
     name: str
 
     @abstractmethod
-    def spec(self, shapes: Mapping[str, object]) -> Any:
+    def spec(self, shapes: Mapping[str, object]) -> Nested:
         """TensorSpecs in the structure of the result."""
 
     @abstractmethod
-    def run(self, inputs: Inputs) -> Any:
+    def run(self, inputs: Inputs) -> Nested:
         """Return columns in that structure."""
 
 
@@ -47,13 +47,13 @@ class Apply:
     def __name__(self) -> str:
         return self.computation.name
 
-    def __call__(self, features: object) -> Any:
+    def __call__(self, features: object) -> Nested:
         """Compute the result for one row, or for many."""
         layer = self.computation.layer
         return compute(chosen(features, layer.keys, layer.columns), self.computation)
 
 
-def chosen(features: Any, keys: Sequence[str], columns: Sequence[Any]) -> dict[str, Any]:
+def chosen(features: TensorLike, keys: Sequence[str], columns: Sequence[Any]) -> dict[str, Column]:
     """Return the features that columns need, out of a dict or a data frame."""
     if not isinstance(features, Mapping) and not hasattr(features, "columns"):
         raise TypeError(f"features must be a dict or a data frame, not {type(features).__name__}")
@@ -66,7 +66,7 @@ def chosen(features: Any, keys: Sequence[str], columns: Sequence[Any]) -> dict[s
     return {key: features[key] for key in keys}
 
 
-def _spec(features: dict[str, TensorSpec], computation: Computation) -> Any:
+def _spec(features: dict[str, TensorSpec], computation: Computation) -> Nested:
     shapes = {key: _known_shape(key, spec.shape) for key, spec in features.items()}
     if not is_batch(computation.layer, shapes):
         return computation.spec(shapes)
@@ -76,17 +76,17 @@ def _spec(features: dict[str, TensorSpec], computation: Computation) -> Any:
     return structure.pack([TensorSpec((rows, *(spec.shape or ())), spec.dtype) for spec in specs])
 
 
-def _row_shape(shape: tuple[object, ...]) -> tuple[Any, ...]:
+def _row_shape(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
     return () if shape[1:] == (1,) else shape[1:]
 
 
-def _known_shape(key: str, shape: Any) -> tuple[Any, ...]:
+def _known_shape(key: str, shape: tuple[int | None, ...] | None) -> tuple[int | None, ...]:
     if shape is None:
         raise ValueError(f"the axes of feature {key!r} are not known in advance")
     return tuple(shape)
 
 
-def _block(features: dict[str, TensorSpec], computation: Computation) -> Callable[..., Any]:
+def _block(features: dict[str, TensorSpec], computation: Computation) -> AnyFunction:
     shapes = {key: _known_shape(key, spec.shape) for key, spec in features.items()}
     if is_batch(computation.layer, shapes):
         return lambda *columns: _batches(list(features), columns, computation)
@@ -105,12 +105,12 @@ def _batches(keys: list[str], columns: tuple[object, ...], computation: Computat
 
 
 @traced_operation(spec=_spec, block=_block)
-def compute(features: dict[str, Any], computation: Computation) -> Nested:
+def compute(features: dict[str, Column], computation: Computation) -> Nested:
     """Return the computation's result for one row, or for many."""
     return _run(features, computation)
 
 
-def _run(features: dict[str, Any], computation: Computation) -> Nested:
+def _run(features: dict[str, Column], computation: Computation) -> Nested:
     inputs, single = inputs_of(features, computation.layer)
     made = computation.run(inputs)
     if not single:
@@ -119,7 +119,7 @@ def _run(features: dict[str, Any], computation: Computation) -> Nested:
     return structure.pack([leaf[0] for leaf in leaves])
 
 
-def inputs_of(features: dict[str, Any], layer: object) -> tuple[Inputs, bool]:
+def inputs_of(features: dict[str, Column], layer: object) -> tuple[Inputs, bool]:
     """Return the features of one row, or of many, and whether it is one."""
     shapes: dict[str, tuple[Any, ...]] = {}
     for key, value in features.items():
@@ -135,9 +135,9 @@ def inputs_of(features: dict[str, Any], layer: object) -> tuple[Inputs, bool]:
     return Inputs(one, 1, rows_have_axes=True), True
 
 
-def block_inputs(columns: dict[str, Any], rows: int, layer: object) -> Iterator[Inputs]:
+def block_inputs(columns: dict[str, Column], rows: int, layer: object) -> Iterator[Inputs]:
     """Yield the features of a block: all of its rows, or its batches one after another."""
-    shapes: dict[str, tuple[Any, ...]] = {}
+    shapes: dict[str, tuple[int | None, ...]] = {}
     for key, column in columns.items():
         if isinstance(column, np.ndarray | Ragged):
             shapes[key] = tuple(column.shape[1:])
@@ -152,7 +152,7 @@ def block_inputs(columns: dict[str, Any], rows: int, layer: object) -> Iterator[
         yield inputs_of(dict(zip(columns, row, strict=True)), layer)[0]
 
 
-def _one_row(value: Any, shape: tuple[object, ...]) -> Component:
+def _one_row(value: Component, shape: tuple[object, ...]) -> Component:
     """Return a column of one row."""
     if shape == ():
         return [value.item() if isinstance(value, np.ndarray) else value]

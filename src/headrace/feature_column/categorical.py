@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
+from headrace.columns.kind import Column
+from headrace.core.types import Nested
 from headrace.feature_column.column import (
     CategoricalColumn,
     KeyedColumn,
@@ -23,7 +24,7 @@ from headrace.feature_column.raw import Hashes, Inputs, Ints
 from headrace.io.feature import Feature
 from headrace.io.features import VarLenFeature
 
-DTYPES: dict[str, Any] = {"string": bytes, "int64": np.int64}
+DTYPES: dict[str, Column] = {"string": bytes, "int64": np.int64}
 
 
 class KeyedIds(KeyedColumn, CategoricalColumn):
@@ -162,7 +163,7 @@ class WeightedCategoricalColumn(CategoricalColumn):
         """Return the shape of the ids."""
         return self.categorical_column.num_buckets
 
-    def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:
+    def ids_shape(self, shapes: dict[str, Nested]) -> tuple[int | None, ...]:
         """Return the shape of the ids."""
         return self.categorical_column.ids_shape(shapes)
 

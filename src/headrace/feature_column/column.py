@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.columns.kind import Column
+from headrace.core.types import Component, LibraryObject, Nested
 from headrace.feature_column.ids import RowIds
 from headrace.feature_column.learners import Learner
 from headrace.feature_column.raw import Inputs, Raw
@@ -42,11 +44,11 @@ class FeatureColumn(ABC):
         """Return what gathers the values that this column is to be completed from; None if it is complete."""
         return None
 
-    def feed(self, learner: Any, inputs: Inputs) -> None:
+    def feed(self, learner: LibraryObject, inputs: Inputs) -> None:
         """Pass these rows to the learner."""
         raise NotImplementedError
 
-    def complete(self, learner: Any) -> FeatureColumn:
+    def complete(self, learner: LibraryObject) -> FeatureColumn:
         """Return the column with what was learnt, its own columns being complete."""
         raise NotImplementedError
 
@@ -85,7 +87,7 @@ class CategoricalColumn(FeatureColumn):
     @abstractmethod
     def _ids(self, inputs: Inputs) -> RowIds: ...
 
-    def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:
+    def ids_shape(self, shapes: dict[str, Nested]) -> tuple[int | None, ...]:
         """Return the shape of the ids of one row, None for any number, by the shapes of the raw features of a row."""
         shape: tuple[int | None, ...] = shapes[self.keys[0]]
         return shape
@@ -116,7 +118,7 @@ def key_of(key: object) -> str:
     return key
 
 
-def check_integer(column: str, parameter: str, value: Any, least: int) -> int:
+def check_integer(column: str, parameter: str, value: Component, least: int) -> int:
     """Return an integer parameter of a column."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"column {column!r}: {parameter} must be an integer, not {value!r}")
@@ -159,7 +161,7 @@ def _convert(raw: Raw) -> str:
 
 def empty(raw: Raw, dtype: str) -> Raw:
     """No values at all have no dtype of their own."""
-    layout: dict[str, Any] = {"shape": raw.shape, "splits": raw.splits, "dense": raw.dense}
+    layout: dict[str, Column] = {"shape": raw.shape, "splits": raw.splits, "dense": raw.dense}
     if dtype == "string":
         return Raw(raw.rows, text=(np.empty(0, np.uint8), np.zeros(1, np.int64)), **layout)
     return Raw(raw.rows, numbers=np.empty(0, np.int64), **layout)

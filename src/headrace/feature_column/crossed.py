@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from headrace import _native
+from headrace.core.types import Component, Nested
 from headrace.feature_column.categorical import HashedCategoricalColumn, WeightedCategoricalColumn, bucket_numbers
 from headrace.feature_column.column import CategoricalColumn, check_integer, key_of, values_of
 from headrace.feature_column.ids import RowIds
@@ -62,7 +62,7 @@ class CrossedColumn(CategoricalColumn):
         """As given."""
         return self.hash_bucket_size
 
-    def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:
+    def ids_shape(self, shapes: dict[str, Nested]) -> tuple[int | None, ...]:
         """Return the shape of ids: one id if each part has one, else any number."""
         each = [shapes[part] if isinstance(part, str) else part.ids_shape(shapes) for part in self.crossed]
         return () if all(shape == () for shape in each) else (None,)
@@ -95,7 +95,7 @@ class CrossedColumn(CategoricalColumn):
     def _single(self, parts: list[CrossedPart], rows: int) -> RowIds:
         """Return one value of each part in each row."""
         made = np.full(rows, self.hash_key, np.uint64)
-        missing: Any = None
+        missing: Component = None
         for part in parts:
             _native.cross_rows(made, part.hashes)
             if part.ids.missing is not None:

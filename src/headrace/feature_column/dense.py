@@ -230,8 +230,8 @@ def shared_embeddings(
 def _embedding(
     column: CategoricalColumn,
     dimension: int,
-    combiner: Any,
-    initializer: Any,
+    combiner: Combiner,
+    initializer: Callable[[tuple[int, int]], object] | None,
     checkpoint: object,
     tensor: object,
     max_norm: float | None,

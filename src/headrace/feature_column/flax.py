@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from headrace.columns.kind import Column
 from headrace.core.types import LibraryObject
 from headrace.feature_column.jax import feature_functions
 
@@ -26,7 +27,7 @@ class FlaxFeatures(nnx.Module):  # type: ignore[misc]
     def __init__(self, layer: DenseFeatures, seed: int | None = None) -> None:
         init, self.apply, self.layout = feature_functions(layer, seed)
         kinds = {name: nnx.Param if learnt else FixedTable for name, learnt in self.layout.trainable.items()}
-        self.tables: Any = nnx.Dict({name: kinds[name](table) for name, table in init().items()})
+        self.tables: LibraryObject = nnx.Dict({name: kinds[name](table) for name, table in init().items()})
 
     @property
     def out_features(self) -> int:
@@ -43,6 +44,6 @@ class FlaxFeatures(nnx.Module):  # type: ignore[misc]
             self.tables[name][...] = jnp.asarray(table)
         return self
 
-    def table_arrays(self) -> dict[str, Any]:
+    def table_arrays(self) -> dict[str, Column]:
         """Return the tables as they are now, for `DenseFeatures.load_tables`."""
         return {name: np.array(table[...]) for name, table in self.tables.items()}

@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.columns.block import Block
 from headrace.core.paths import local_only
+from headrace.core.types import JsonValue, StrPath
 from headrace.errors import NONSENSE, StateError
 from headrace.feature_column.learners import Arrays, Learner
 from headrace.plan.capabilities import require_end
@@ -31,7 +32,7 @@ def gather(
     take: Callable[[Block], None],
     *,
     purpose: str,
-    state: Any = None,
+    state: StrPath | None = None,
     save_every: float = 30.0,
     progress: bool | None = None,
     task: str = "adapt",
@@ -87,7 +88,7 @@ def save_gathered(path: Path, purpose: str, place: object, learners: Sequence[Le
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def load_gathered(path: Path, purpose: str, learners: Sequence[Learner]) -> Any:
+def load_gathered(path: Path, purpose: str, learners: Sequence[Learner]) -> JsonValue:
     """Return the place that a file says, and the learners as it has them; None if there is no file."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:

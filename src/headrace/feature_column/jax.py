@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import LibraryObject
+from headrace.core.types import LibraryObject, TensorLike
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 class FeatureFunctions(NamedTuple):
     """`init()` makes the parameters, a dict of tables; `apply(parameters, inputs)` the matrix."""
 
-    init: Callable[[], dict[str, Any]]
-    apply: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
+    init: Callable[[], dict[str, Column]]
+    apply: Callable[[Mapping[str, TensorLike], Mapping[str, TensorLike]], Any]
     layout: InputLayout
 
 
@@ -30,10 +31,10 @@ def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureF
     """Return the functions of these columns."""
     layout = InputLayout.of(layer)
 
-    def init() -> dict[str, Any]:
+    def init() -> dict[str, Column]:
         return {name: jnp.asarray(table) for name, table in layout.initial_tables(layer, seed).items()}
 
-    def apply(parameters: Mapping[str, object], inputs: Mapping[str, Any]) -> LibraryObject:
+    def apply(parameters: Mapping[str, object], inputs: Mapping[str, TensorLike]) -> LibraryObject:
         parts = []
         for column, place in layout.parts:
             if isinstance(place, slice):
@@ -47,7 +48,7 @@ def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureF
     return FeatureFunctions(init, apply, layout)
 
 
-def _embed(column: EmbeddingColumn, table: Any, ids: object, weights: object) -> LibraryObject:
+def _embed(column: EmbeddingColumn, table: LibraryObject, ids: object, weights: object) -> LibraryObject:
     """Return the rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         norms = jnp.sqrt(jnp.sum(table * table, axis=1, keepdims=True))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import keras
 from keras import ops
 
-from headrace.core.types import LibraryObject
+from headrace.columns.kind import Column
+from headrace.core.types import LibraryObject, Nested, TensorLike
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
 
@@ -27,7 +28,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         self.columns = DenseFeatures.from_json(columns) if isinstance(columns, str) else columns
         self.seed = seed
         self.layout = InputLayout.of(self.columns)
-        self.tables: dict[str, Any] = {}
+        self.tables: dict[str, Column] = {}
         for name, table in self.layout.initial_tables(self.columns, seed).items():
             self.tables[name] = self.add_weight(
                 shape=table.shape, dtype="float32", trainable=self.layout.trainable[name], name=name.replace("/", "_")
@@ -39,7 +40,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         del input_shape
         self.built = True
 
-    def call(self, inputs: Mapping[str, Any]) -> LibraryObject:
+    def call(self, inputs: Mapping[str, TensorLike]) -> LibraryObject:
         """Return the matrix, of what `layer.inputs` gave."""
         parts = []
         for column, place in self.layout.parts:
@@ -50,7 +51,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
                 parts.append(_embed(column, self.tables[column.table], inputs["ids"][place], weights))
         return ops.concatenate([ops.cast(part, "float32") for part in parts], axis=1)
 
-    def compute_output_shape(self, input_shape: Any) -> tuple[int | None, int]:
+    def compute_output_shape(self, input_shape: Nested) -> tuple[int | None, int]:
         """Return one line a row."""
         return (input_shape["dense"][0], self.layout.width)
 
@@ -60,11 +61,11 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
             self.tables[name].assign(table)
         return self
 
-    def table_arrays(self) -> dict[str, Any]:
+    def table_arrays(self) -> dict[str, Column]:
         """Return the tables as they are now, for `DenseFeatures.load_tables`."""
         return {name: ops.convert_to_numpy(table) for name, table in self.tables.items()}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, Column]:
         """Return the columns as JSON."""
         return {**super().get_config(), "columns": self.columns.to_json(), "seed": self.seed}
 
@@ -74,7 +75,7 @@ def feature_layer(layer: DenseFeatures, seed: int | None = None, **named: object
     return FeatureLayer(layer, seed, **named)
 
 
-def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: object) -> LibraryObject:
+def _embed(column: EmbeddingColumn, table: LibraryObject, ids: TensorLike, weights: object) -> LibraryObject:
     """Return the rows of the table that the ids of each row name, put together."""
     table = ops.convert_to_tensor(table)
     if column.max_norm is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.columns.kind import Column
 from headrace.core.frameworks import framework
-from headrace.core.types import StrPath, TensorLike
+from headrace.core.types import Nested, StrPath, TensorLike
 from headrace.feature_column.apply import Apply, Computation, number_shapes
 from headrace.feature_column.column import (
     CategoricalColumn,
@@ -77,7 +78,7 @@ class DenseFeatures:
     _headrace_constant = True  # a traced function may hold on to it
 
     def __post_init__(self) -> None:
-        columns: Any = self.columns
+        columns: Column = self.columns
         given = [columns] if isinstance(columns, FeatureColumn) else list(columns)
         if not given:
             raise ValueError("DenseFeatures takes at least one column")
@@ -118,7 +119,7 @@ class DenseFeatures:
         """The columns that nothing is learnt of."""
         return tuple(column for column in self.columns if isinstance(column, DenseColumn))
 
-    def __call__(self, features: object) -> Any:
+    def __call__(self, features: object) -> Nested:
         """Return the matrix, of one row a line; embedding columns need their tables (`load_tables`)."""
         return Apply(_Matrix(self))(features)
 
@@ -330,9 +331,9 @@ class _Ids(Computation):
                 made[f"{name}/weights"] = TensorSpec(shape, np.float32)
         return made
 
-    def run(self, inputs: Inputs) -> dict[str, Any]:
+    def run(self, inputs: Inputs) -> dict[str, Column]:
         at_once = program_of(self, self.categoricals).run(inputs)
-        made: dict[str, Any] = {}
+        made: dict[str, Column] = {}
         given: set[int] = set()
         for name, column in self.categoricals.items():
             if name in at_once:
@@ -355,11 +356,11 @@ class _TrainingInputs(Computation):
 
     name = "feature_inputs"
 
-    def spec(self, shapes: Mapping[str, object]) -> dict[str, Any]:
+    def spec(self, shapes: Mapping[str, object]) -> dict[str, Column]:
         width = sum(column.width for column in self.layer.fixed)
         return {"dense": TensorSpec((width,), np.float32), "ids": self.ids.spec(shapes)}
 
-    def run(self, inputs: Inputs) -> dict[str, Any]:
+    def run(self, inputs: Inputs) -> dict[str, Column]:
         fixed = self.layer.fixed
         out = np.zeros((inputs.rows, sum(column.width for column in fixed)), np.float32)
         first = 0

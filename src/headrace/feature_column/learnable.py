@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 
 
 @dataclass(frozen=True)
@@ -76,17 +75,17 @@ class MeanAndVariance:
         return made
 
 
-def normalized(values: Array, mean: Array, variance: Array) -> Any:
+def normalized(values: Array, mean: Array, variance: Array) -> Array:
     """Normalize like Keras, whose deviation is never quite 0."""
     return (values - mean) / deviation(variance)
 
 
-def deviation(variance: Array) -> Any:
+def deviation(variance: Array) -> Array:
     """Return what numbers are divided by."""
     return np.maximum(np.sqrt(variance), np.float32(1e-7))
 
 
-def _whole(parameter: str, value: Any, least: int) -> int:
+def _whole(parameter: str, value: Component, least: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{parameter} must be an integer, not {value!r}")
     if value < least:

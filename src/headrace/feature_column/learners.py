@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns.arrow_text import binary, parts
-from headrace.core.types import Array
+from headrace.core.types import Array, Component, LibraryObject, Reduced
 from headrace.feature_column.raw import Raw
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MAX_EXACT_VALUES = 1 << 20
 class Learner(ABC):
     """The state of a pass over values. It is sent to other processes as arrays."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return _restored, (type(self), self.arrays())
 
     @abstractmethod
@@ -61,8 +61,8 @@ class Frequencies(Learner):
 
     def __init__(self) -> None:
         self._texts = _native.TextCounter()
-        self._known: Any = None  # of integers, an Arrow table of values and counts
-        self._new: list[Any] = []
+        self._known: LibraryObject = None  # of integers, an Arrow table of values and counts
+        self._new: list[Component] = []
         self._waiting = 0
 
     def take(self, raw: Raw, missing: NDArray[np.bool_] | None = None) -> None:
@@ -87,7 +87,7 @@ class Frequencies(Learner):
         if self._waiting > max(MAX_EXACT_VALUES, 0 if self._known is None else self._known.num_rows):
             self._settle()
 
-    def _settle(self) -> Any:
+    def _settle(self) -> LibraryObject:
         import pyarrow as pa
 
         if self._new:
@@ -102,7 +102,9 @@ class Frequencies(Learner):
         content, cuts, counts = self._texts.arrays()
         return pa.table({"value": binary(content, cuts), "count": pa.array(counts)})
 
-    def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[object, ...] = ()) -> list[Any]:
+    def most_frequent(
+        self, limit: int | None = None, least: int = 1, without: tuple[object, ...] = ()
+    ) -> list[Component]:
         """Return those that occur `least` times or more, the most frequent first; of equals the greater, as
         in Keras.
         """
@@ -119,7 +121,7 @@ class Frequencies(Learner):
         for value in without:
             kept = kept.filter(pc.not_equal(kept["value"], value))
         order = pc.sort_indices(kept, [("count", "descending"), ("value", "descending")])
-        values: list[Any] = kept["value"].take(order[:limit]).to_pylist()
+        values: list[Component] = kept["value"].take(order[:limit]).to_pylist()
         return values
 
     def _frequent_texts(self, limit: int, least: int = 1) -> tuple[list[bytes], list[int]]:
@@ -212,9 +214,9 @@ class Moments(InRuns):
 
     def __init__(self) -> None:
         super().__init__()
-        self._count: Any = np.zeros(())
-        self._mean: Any = np.zeros(())
-        self._squares: Any = np.zeros(())
+        self._count: Array = np.zeros(())
+        self._mean: Array = np.zeros(())
+        self._squares: Array = np.zeros(())
 
     def _fold(self, rows: Floats) -> None:
         there = np.isfinite(rows)

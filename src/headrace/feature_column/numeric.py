@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
+from headrace.core.types import Component, Nested
 from headrace.feature_column.column import CategoricalColumn, DenseColumn, KeyedColumn, Matrix, incomplete, key_of
 from headrace.feature_column.ids import RowIds
 from headrace.feature_column.learnable import MeanAndVariance, QuantileBoundaries
@@ -27,7 +28,7 @@ class NumericColumn(KeyedColumn, DenseColumn):
 
     key: str
     shape: tuple[int, ...]
-    default_value: Any
+    default_value: Component
     dtype: str
     normalizer_fn: Callable[[Any], Any] | None
     normalizer: MeanAndVariance | Literal["adapt"] | None = None
@@ -194,7 +195,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
         made += np.tile(np.arange(width) * (len(self.bounds) + 1), inputs.rows)
         return RowIds(made, inputs.rows, (width,))
 
-    def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:  # noqa: ARG002
+    def ids_shape(self, shapes: dict[str, Nested]) -> tuple[int | None, ...]:  # noqa: ARG002
         """Return one id for each number."""
         width = self.source_column.width
         return () if width == 1 else (width,)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.columns.kind import Column
 from headrace.feature_column.categorical import HashedCategoricalColumn
 from headrace.feature_column.column import CategoricalColumn
 from headrace.feature_column.crossed import CrossedColumn
@@ -50,7 +51,7 @@ class Program:
         self._texts.setdefault(key, column)
         return list(self._texts).index(key)
 
-    def run(self, inputs: Inputs) -> dict[str, Any]:
+    def run(self, inputs: Inputs) -> dict[str, Column]:
         """Return the ids of its columns, by name; none if a feature does not fit."""
         if len(self._names) < 2:
             return {}
@@ -68,7 +69,7 @@ class Program:
 
 def _text_of(inputs: Inputs, key: str, column: str) -> tuple[Any, Any, int] | None:
     """Return the bytes of a feature, its offsets, and its first offset; None if it is not one text per row."""
-    found: Any = inputs.features.get(key)
+    found: Column = inputs.features.get(key)
     if type(found).__name__ in LARGE_TEXT and len(found) == inputs.rows and not found.null_count:
         _, cuts, content = found.buffers()
         if cuts is not None and content is not None:

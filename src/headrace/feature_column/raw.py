@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,11 @@ from headrace.columns import RaggedText, Stacked
 from headrace.columns.arrow_text import parts
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Component
+from headrace.core.types import Array, Component, TensorLike
 from headrace.errors import what_there_is
+
+if TYPE_CHECKING:
+    pass
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -98,7 +101,7 @@ def hash_values(raw: Raw, salt: Hashes = NO_SALT) -> Hashes:
     return out
 
 
-def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
+def raw_of(column: Column, *, rows_have_axes: bool = False) -> Raw:
     """Return a column of rows, whatever it is: an array, Ragged, an Arrow array, a list, a series of a data frame.
 
     `rows_have_axes` says that these are single elements, not a batch: an axis of a row then holds any number of values.
@@ -149,7 +152,7 @@ def plain_column(column: object) -> Column:
     return _arrow(column)
 
 
-def _read_list(rows: list[Any]) -> Component:
+def _read_list(rows: list[Component]) -> Component:
     """Return a list: of values, or of rows which hold several."""
     nested = [isinstance(row, list | tuple | np.ndarray) and np.ndim(np.asarray(row, object)) > 0 for row in rows]
     if not any(nested):
@@ -164,13 +167,13 @@ def _read_list(rows: list[Any]) -> Component:
     return Ragged(values, np.cumsum([0, *map(len, arrays)]))
 
 
-def _objects(rows: list[Any]) -> Array:
+def _objects(rows: list[Component]) -> Array:
     made = np.empty(len(rows), object)
     made[:] = rows
     return made
 
 
-def _arrow(column: Any) -> Column:
+def _arrow(column: Column) -> Column:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -193,7 +196,7 @@ def _arrow(column: Any) -> Column:
     return pc.fill_null(column, b"" if column.type == pa.large_binary() else "") if column.null_count else column
 
 
-def _flat(values: Any, rows: int, **layout: Any) -> Raw:
+def _flat(values: Column, rows: int, **layout: Any) -> Raw:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
         return Raw(rows, numbers=values, **layout)
     return Raw(rows, text=_text(values) if isinstance(values, np.ndarray) else parts(values), **layout)
@@ -219,7 +222,7 @@ class Inputs:
     """The raw features of some rows, and what columns have made of them: each is computed once."""
 
     def __init__(self, features: Mapping[str, object], rows: int, *, rows_have_axes: bool) -> None:
-        self.features: Mapping[str, Any] = features
+        self.features: Mapping[str, TensorLike] = features
         self.rows: int = rows
         self._axes = rows_have_axes
         self._raw: dict[str, Raw] = {}

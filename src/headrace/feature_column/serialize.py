@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import Any
 
-from headrace.core.types import Component
+from headrace.columns.kind import Column
+from headrace.core.types import Component, JsonObject, LibraryObject
 from headrace.feature_column.categorical import (
     HashedCategoricalColumn,
     IdentityCategoricalColumn,
@@ -44,7 +44,7 @@ def columns_to_json(columns: Sequence[FeatureColumn]) -> str:
     return json.dumps(made, ensure_ascii=False)
 
 
-def columns_from_json(text: str | bytes) -> list[Any]:
+def columns_from_json(text: str | bytes) -> list[Component]:
     """Return the columns again."""
     read = json.loads(text)
     if not isinstance(read, dict) or read.get("format") != FORMAT:
@@ -54,11 +54,11 @@ def columns_from_json(text: str | bytes) -> list[Any]:
     return [_read(column) for column in read["columns"]]
 
 
-def _write(column: Any) -> dict[str, Any]:
+def _write(column: Column) -> JsonObject:
     if column.learner() is not None:
         raise ValueError(f"column {column.name!r} is to be completed from data: write what layer.adapt(dataset) gives")
     kind = next(name for name, known in TYPES.items() if type(column) is known)
-    made: dict[str, Any] = {"type": kind, "name": column.name}
+    made: JsonObject = {"type": kind, "name": column.name}
     for name in column.__dataclass_fields__:
         value = getattr(column, name)
         if name in FUNCTIONS:
@@ -87,7 +87,7 @@ def _value(value: object) -> Component:
     return value
 
 
-def _read(given: object) -> Any:
+def _read(given: object) -> LibraryObject:
     if isinstance(given, dict) and "base64" in given:
         return base64.b64decode(given["base64"])
     if isinstance(given, list):

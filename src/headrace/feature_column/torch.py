@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 
+from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import DeviceLike
+from headrace.core.types import DeviceLike, LibraryObject, TensorLike
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.trainable import InputLayout
 
@@ -24,7 +25,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
     def __init__(self, layer: DenseFeatures, seed: int | None = None) -> None:
         super().__init__()
         self.layout: InputLayout = InputLayout.of(layer)
-        self.tables: Any = nn.ParameterDict()
+        self.tables: LibraryObject = nn.ParameterDict()
         for name, table in self.layout.initial_tables(layer, seed).items():
             self.tables[_key(name)] = nn.Parameter(torch.from_numpy(table), self.layout.trainable[name])
 
@@ -33,7 +34,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
         """Return how many columns the matrix has."""
         return self.layout.width
 
-    def forward(self, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def forward(self, inputs: Mapping[str, TensorLike]) -> torch.Tensor:
         """Return the matrix, of what `layer.inputs` gave."""
         dense = torch.as_tensor(inputs["dense"])
         parts = []
@@ -52,7 +53,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
                 self.tables[_key(name)].copy_(torch.from_numpy(table))
         return self
 
-    def table_arrays(self) -> dict[str, Any]:
+    def table_arrays(self) -> dict[str, Column]:
         """Return the tables as they are now, for `DenseFeatures.load_tables`."""
         return {name: self.tables[_key(name)].detach().cpu().numpy().copy() for name in self.layout.shapes}
 

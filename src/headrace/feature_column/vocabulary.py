@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
-from headrace.core.types import Component, StrPath
+from headrace.core.types import Argument, Component, Reduced, StrPath
 from headrace.errors import refuse_arguments
 from headrace.feature_column.categorical import DTYPES, KeyedIds, bucket_numbers
 from headrace.feature_column.column import categorical_raw, check_integer, incomplete, key_of, text_or_integers
@@ -38,7 +38,7 @@ class VocabularyTable:
             self._order = np.argsort(numbers, kind="stable")
             self._sorted = numbers[self._order]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return VocabularyTable, (self._entries,)
 
     def places(self, raw: Raw) -> Ints:
@@ -118,7 +118,11 @@ class VocabularyCategoricalColumn(KeyedIds):
 
 
 def vocabulary_column(
-    key: str, entries: Sequence[Any] | FrequentValues, dtype: DTypeLike | None, default_value: Any, num_oov_buckets: int
+    key: str,
+    entries: Sequence[Any] | FrequentValues,
+    dtype: DTypeLike | None,
+    default_value: Component,
+    num_oov_buckets: int,
 ) -> VocabularyCategoricalColumn:
     """Return a column of checked entries."""
     oov = check_integer(key, "num_oov_buckets", num_oov_buckets, 0)
@@ -167,7 +171,7 @@ def categorical_column_with_vocabulary_list(
     dtype: DTypeLike | None = None,
     default_value: int = -1,
     num_oov_buckets: int = 0,
-    **unknown: Any,
+    **unknown: Argument,
 ) -> VocabularyCategoricalColumn:
     """RowIds by the place in a list, of text or of integers; `hr.most_frequent()` leaves the list to `layer.adapt`.
 
@@ -195,7 +199,7 @@ def categorical_column_with_vocabulary_list(
 
 def categorical_column_with_vocabulary_file(
     key: str,
-    vocabulary_file: Any,
+    vocabulary_file: StrPath,
     vocabulary_size: int | None = None,
     dtype: DTypeLike = bytes,
     default_value: int | None = None,
@@ -227,7 +231,7 @@ def categorical_column_with_vocabulary_file(
         lines = lines[:count]
     if b"" in lines:
         raise ValueError(f"column {key!r}: line {lines.index(b'') + 1} of {shown} is empty: take it out")
-    entries: list[Any] = lines
+    entries: list[Component] = lines
     if text_or_integers(key, dtype) == "int64":
         try:
             entries = [int(line) for line in lines]

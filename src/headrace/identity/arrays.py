@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,11 @@ from headrace import _native
 from headrace.core.ragged import Ragged
 from headrace.core.types import Array
 from headrace.identity.digests import hash_parts
+
+if TYPE_CHECKING:
+    from headrace.columns.kind import Column
+
+    pass
 
 CHUNK_BYTES = 1 << 20
 """Bytes are digested in runs of this size:
@@ -49,7 +54,7 @@ def ragged_digest(column: Ragged, whole: int) -> bytes:
     return hash_parts(array_digest(column.offsets, whole), inner)
 
 
-def arrow_digest(column: Any, whole: int) -> bytes | None:
+def arrow_digest(column: Column, whole: int) -> bytes | None:
     """Return the digest of an Arrow array by its rows, ignoring the rest of its buffers; None if it must be read row by
     row.
     """
@@ -81,7 +86,7 @@ def arrow_digest(column: Any, whole: int) -> bytes | None:
     return None if values.dtype.hasobject else hash_parts(head, array_digest(values, whole))
 
 
-def _text_digest(column: Any, width: type, whole: int) -> bytes:
+def _text_digest(column: Column, width: type, whole: int) -> bytes:
     _, offsets, data = column.buffers()
     cuts: Array = np.frombuffer(offsets, width, len(column) + 1, column.offset * np.dtype(width).itemsize)
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from headrace.core.types import Component
 from headrace.identity.code import attribute_names, changes
 
 MAKERS = frozenset({"__init__", "__new__", "__post_init__", "__attrs_post_init__"})
@@ -79,7 +80,7 @@ def functions_of(member: object) -> list[FunctionType]:
     return [fn for fn in found if isinstance(fn, FunctionType)]
 
 
-def attributes_of(value: object) -> dict[str, Any]:
+def attributes_of(value: object) -> dict[str, Component]:
     """Return what an object holds, in slots or not; no property is asked."""
     found = dict(getattr(value, "__dict__", {}))
     for base in type(value).__mro__:
@@ -126,7 +127,7 @@ def _is_library_file(path: str) -> bool:
     return path.startswith((*_LIBRARY, _OURS, "<frozen")) or "site-packages" in path or "dist-packages" in path
 
 
-def home_of(value: Any) -> str:
+def home_of(value: Component) -> str:
     """Return the directory of a user's package that is installed like a library, if a function is from one."""
     while issubclass(type(value), functools.partial):
         value = value.func

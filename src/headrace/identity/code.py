@@ -118,7 +118,7 @@ def _dots(steps: tuple[dis.Instruction, ...], start: int) -> list[str]:
     return names
 
 
-def facts(code: CodeType) -> Any:
+def facts(code: CodeType) -> object:
     """Return all that decides what the code does: neither lines, files and names of variables nor its docstring."""
     return (
         [_step(step) for step in instructions(code) if step.opname != "EXTENDED_ARG"],
@@ -129,12 +129,12 @@ def facts(code: CodeType) -> Any:
     )
 
 
-def _step(step: dis.Instruction) -> Any:
+def _step(step: dis.Instruction) -> object:
     """Return an instruction with the constant itself in place of its number, which a docstring moves."""
     return step.opcode, _constant(step.argval) if step.opcode in dis.hasconst else step.arg
 
 
-def _constant(value: object) -> Any:
+def _constant(value: object) -> object:
     if isinstance(value, CodeType):
         return facts(value)
     if isinstance(value, frozenset):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component
 from headrace.identity.classes import (
     MAKERS,
     SETTINGS,
@@ -37,7 +38,7 @@ from headrace.identity.values import (
     value_digest,
 )
 from headrace.plan.capabilities import contents_of
-from headrace.plan.node import Node
+from headrace.plan.node import AnyNode, Node
 from headrace.plan.spec import LeafSpec
 from headrace.plan.structure import is_record
 
@@ -125,12 +126,12 @@ class Looker:
             return self._object(value, asked)
         return spelt(repr(value)) if isinstance(value, LeafSpec) else by_type(value)
 
-    def node(self, plan: Any) -> Digest:
+    def node(self, plan: AnyNode) -> Digest:
         """Return a node of a plan with its inputs."""
         parts = [self._look(value, AskedNames()) for value in contents_of(plan)]
         return join_digests(plan.label(for_state=True), [*parts, *map(self.node, plan.inputs)])
 
-    def _builtin(self, value: Any, asked: AskedNames) -> Digest:
+    def _builtin(self, value: Component, asked: AskedNames) -> Digest:
         owner = value.__self__
         if owner is None or isinstance(owner, ModuleType | type):
             return spelt("builtin", *_called_by(value))
@@ -174,7 +175,7 @@ class Looker:
 
     def _of_module(self, module: ModuleType, dots: tuple[str, ...], asked: AskedNames) -> Digest:
         """Return what dots lead to from a module; of a library's the names say it."""
-        value: Any = module
+        value: Component = module
         for dot in dots:
             if not isinstance(value, ModuleType) or not _has_name(value, dot):
                 break
@@ -241,7 +242,7 @@ def _called_by(fn: object) -> list[str]:
     return [name if isinstance(name, str) else "" for name in names]
 
 
-def _follow_dots(value: object, dots: tuple[str, ...]) -> Any:
+def _follow_dots(value: object, dots: tuple[str, ...]) -> Component:
     for dot in dots:
         value = getattr(value, dot, None)
     return value
@@ -250,7 +251,7 @@ def _follow_dots(value: object, dots: tuple[str, ...]) -> Any:
 _CHANGEABLE = (list, dict, set, bytearray, deque, np.ndarray)
 
 
-def _captured_variables(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Any]:
+def _captured_variables(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Component]:
     """Return the variables that a function looks up in its closure and among globals, those that have a value."""
     found = {}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
@@ -265,7 +266,7 @@ def _captured_variables(fn: FunctionType, *, with_globals: bool = True) -> dict[
     return found
 
 
-def _called_code(held: dict[str, Any]) -> set[CodeType]:
+def _called_code(held: dict[str, Component]) -> set[CodeType]:
     """Return the code of the functions that a function may call, and of those that these call; not of libraries'."""
     seen: set[CodeType] = set()
     waiting = [value for value in held.values() if isinstance(value, FunctionType)]

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Component
 from headrace.identity.classes import is_library
 from headrace.identity.code import ATTRIBUTES, LOOKUPS, codes, instructions
 from headrace.plan.bound import MODULE
@@ -68,7 +68,7 @@ def _found(fn: object, seen: set[int]) -> Iterator[str]:
         yield from _in_code(part, _scope(fn), seen)
 
 
-def _scope(fn: FunctionType) -> dict[str, Any]:
+def _scope(fn: FunctionType) -> dict[str, Component]:
     """Return what names mean in a function."""
     closure = {}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
@@ -80,9 +80,9 @@ def _scope(fn: FunctionType) -> dict[str, Any]:
     return {**vars(builtins), **module, **fn.__globals__, **closure}
 
 
-def _in_code(code: CodeType, scope: dict[str, Any], seen: set[int]) -> Iterator[str]:
+def _in_code(code: CodeType, scope: dict[str, Component], seen: set[int]) -> Iterator[str]:
     steps = [step for step in instructions(code) if step.opname not in ("PUSH_NULL", "CACHE", "EXTENDED_ARG")]
-    imported: dict[str, Any] = {}
+    imported: dict[str, Component] = {}
     with_generator = any(isinstance(names, tuple) and "generator" in names for names in code.co_consts)
     for i, step in enumerate(steps):
         if step.opname == "IMPORT_NAME" and i + 1 < len(steps):
@@ -118,5 +118,5 @@ def _differs(value: object, following: dis.Instruction | None) -> bool:
     return name in CLOCKS.get(module, ()) or _is_draw_of_torch(value)
 
 
-def _is_draw_of_torch(value: Any) -> bool:
+def _is_draw_of_torch(value: object) -> bool:
     return getattr(value, "__module__", None) == "torch" and getattr(value, "__name__", "") in TORCH_DRAWS

@@ -9,14 +9,18 @@ from collections import deque
 from collections.abc import Callable
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component
 from headrace.identity.arrays import array_digest, arrow_digest, ragged_digest
 from headrace.identity.digests import Digest, join_digests, join_unordered, spelt
+
+if TYPE_CHECKING:
+    pass
 
 DigestOf = Callable[[Any], Digest]
 
@@ -66,7 +70,7 @@ def value_digest(value: object, look: DigestOf, budget: Budget) -> Digest | None
     return _of_library(value, look, budget)
 
 
-def container_digest(value: Any, look: DigestOf, budget: Budget) -> Digest:
+def container_digest(value: Component, look: DigestOf, budget: Budget) -> Digest:
     """Return the digest of the contents of a list, dict or set."""
     if isinstance(value, dict | MappingProxyType):
         return _pairs(list(value.items()), look, budget)
@@ -77,7 +81,7 @@ def container_digest(value: Any, look: DigestOf, budget: Budget) -> Digest:
     return _items(list(value), look, budget)
 
 
-def _array(value: Any, look: DigestOf, budget: Budget) -> Digest:
+def _array(value: Component, look: DigestOf, budget: Budget) -> Digest:
     if isinstance(value, Ragged):
         return Digest(b"", ragged_digest(value, budget.array_bytes))
     if isinstance(value, bytes | bytearray):
@@ -88,7 +92,7 @@ def _array(value: Any, look: DigestOf, budget: Budget) -> Digest:
     return Digest(b"", array_digest(np.atleast_1d(array), budget.array_bytes))
 
 
-def _of_library(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
+def _of_library(value: Component, look: DigestOf, budget: Budget) -> Digest | None:
     kind = type(value)
     library = kind.__module__.partition(".")[0]
     if library == "pyarrow":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ def _spec(
     return TensorSpec((count, *two_sizes(crop_size), images[-1]), np.float32)
 
 
-def _shape(value: Any, *ranks: int) -> tuple[int | None, ...]:
+def _shape(value: TensorLike, *ranks: int) -> tuple[int | None, ...]:
     shape = value.shape if isinstance(value, TensorSpec) else np.shape(value)
     if shape is None or len(shape) not in ranks:
         raise ValueError(f"it is given {value} where something of {ranks[-1]} axes is needed")

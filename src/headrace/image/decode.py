@@ -132,7 +132,7 @@ def decode_png(
     >>> hr.image.decode_png(hr.image.encode_png(np.full((4, 6, 1), 200, np.uint8))).shape
     (4, 6, 1)
     """
-    made: Any = decode_png_column(bytes_column(one_record(contents)), channels, dtype, max_pixels=max_pixels)
+    made: Column = decode_png_column(bytes_column(one_record(contents)), channels, dtype, max_pixels=max_pixels)
     return made[0]  # type: ignore[no-any-return]
 
 
@@ -177,7 +177,7 @@ def decode_image(
     array([1., 1., 1.], dtype=float32)
     """
     rows = bytes_column(one_record(contents))
-    made: Any = decode_image_column(rows, channels, dtype, name, expand_animations, max_pixels=max_pixels)
+    made: Column = decode_image_column(rows, channels, dtype, name, expand_animations, max_pixels=max_pixels)
     return made[0]  # type: ignore[no-any-return]
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column, values
 from headrace.columns.arrow_text import binary
-from headrace.core.types import Array, TensorLike
+from headrace.core.types import Argument, Array, TensorLike
 from headrace.image.codecs import image_library
 from headrace.io.binary import bytes_column
 from headrace.plan.spec import TensorSpec
@@ -100,7 +100,7 @@ def encode_pngs(pixels: NDArray[np.uint8]) -> pa.LargeBinaryArray:
     return binary(*_native.encode_pngs(np.ascontiguousarray(pixels).reshape(-1), np.array(pixels.shape, np.int64)))
 
 
-def _png_block(_: object, *how: Any, **named: Any) -> Callable[[Column], Column]:
+def _png_block(_: object, *how: Argument, **named: Argument) -> Callable[[Column], Column]:
     """The block form of `encode_png`."""
     default = not any(value != -1 for value in (*how, *named.values()))
 

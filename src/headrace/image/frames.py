@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ def decode_gif(
     >>> hr.image.decode_gif((folder / "two.gif").read_bytes())[:, 0, 0].tolist()
     [[0, 0, 0], [255, 0, 0]]
     """
-    made: Any = decode_gif_column(bytes_column(one_record(contents)), name, max_pixels=max_pixels)
+    made: Column = decode_gif_column(bytes_column(one_record(contents)), name, max_pixels=max_pixels)
     return made[0]  # type: ignore[no-any-return]
 
 

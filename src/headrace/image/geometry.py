@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.columns import Column
-from headrace.core.types import Array, Tensor, TensorLike
+from headrace.core.types import Argument, Array, Tensor, TensorLike
 from headrace.image.decode import decode_jpeg, encoded_jpegs
 from headrace.image.encoded import EncodedJpegs, ResizedJpegs
 from headrace.image.images import Images, column_of_images, new_images
@@ -33,7 +33,7 @@ def cut_images(images: Images | EncodedJpegs, cuts: NDArray[np.int64]) -> Tensor
     return column_of_images(out, shapes)
 
 
-def _whole(images: Images | EncodedJpegs, flip: Any = 0) -> NDArray[np.int64]:
+def _whole(images: Images | EncodedJpegs, flip: TensorLike = 0) -> NDArray[np.int64]:
     cuts = np.zeros((len(images), 5), np.int64)
     cuts[:, 2:4] = images.shapes[:, :2]
     cuts[:, 4] = flip
@@ -329,7 +329,7 @@ def crop_to_window(image: TensorLike, window: TensorLike) -> Tensor:
 
 
 @drawn
-def decode_and_crop_jpeg(contents: TensorLike, crop_window: TensorLike, channels: int = 0, **how: Any) -> Tensor:
+def decode_and_crop_jpeg(contents: TensorLike, crop_window: TensorLike, channels: int = 0, **how: Argument) -> Tensor:
     """Decode a JPEG and crop it to `crop_window`, (top, left, height, width).
 
     Args:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column, Varied, as_varied, values
 from headrace.columns.dense import pooled
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType
 
 
 @dataclass(slots=True)
@@ -80,7 +79,7 @@ def new_images(shapes: NDArray[np.int64], dtype: DTypeLike) -> tuple[Array, NDAr
     return pooled(int(sizes.sum()), dtype), np.cumsum(sizes) - sizes
 
 
-def _image(row: Any) -> Array:
+def _image(row: Component) -> Array:
     if not isinstance(row, np.ndarray) or row.ndim != 3:
         raise ValueError(f"an image has height, width and channels, not the shape {np.shape(row)}")
     return row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def load_image(
     *,
     fast: bool = False,
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: object = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Tensor:
     """Return the pixels of an image file; of a `size`, in float32.
 
@@ -71,7 +71,7 @@ def load_image_column(
     *,
     fast: bool = False,
     max_pixels: int | None = MAX_PIXELS,
-    storage_options: Any = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Column:
     """Return the block form of `load_image`."""
     names = [str(path) for path in values(paths)]

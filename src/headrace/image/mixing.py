@@ -110,7 +110,7 @@ def _mixed_spec(
     )
 
 
-def _each_batch(mix: Any) -> AnyFunction:
+def _each_batch(mix: AnyFunction) -> AnyFunction:
     """Return the block form: a block has few batches, each mixed by itself."""
 
     def block(_images: object, _labels: object, _draws: object, alpha: float, num_classes: int | None) -> AnyFunction:

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.columns import Column, column_of, values
-from headrace.core.types import Array, Tensor
+from headrace.core.types import AnyFunction, Array, Tensor
 from headrace.image.encoded import EncodedJpegs
 from headrace.image.images import Images
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
-from headrace.trace.values import Deferred, map_arguments
+from headrace.trace.values import Deferred, Operand, map_arguments
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=AnyFunction)
 Shape = tuple[int | None, int | None, int | None]
 
 
@@ -81,7 +81,7 @@ def image_operation(
                 if _has_spec(value) and not (name in each and isinstance(value, TensorSpec)):
                     raise ValueError(f"{name} depends on the data")
             assert image.shape is not None
-            size: Any = image.shape[-3:]
+            size: tuple[int | None, ...] = image.shape[-3:]
             made, dtype = (size, image.dtype) if shape is None else shape(size, image.dtype, **given)
             return TensorSpec((*image.shape[:-3], *made), dtype)
 
@@ -89,7 +89,7 @@ def image_operation(
             def run(*columns: Column | Deferred) -> Column | Deferred:
                 left = iter(columns)
 
-                def fill(item: object) -> Any:
+                def fill(item: object) -> Operand:
                     return Each(next(left)) if isinstance(item, TensorSpec) else item
 
                 filled, keywords = map_arguments((args, named), fill)

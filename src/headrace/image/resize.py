@@ -90,7 +90,7 @@ def resize_windows(
     return out
 
 
-def resized_dtype(dtype: DTypeLike | None, method: str, own: Any) -> DType:
+def resized_dtype(dtype: DTypeLike | None, method: str, own: DTypeLike) -> DType:
     """Return the dtype of resized images. Raise if it is not one that they can have."""
     if dtype is None:
         return np.dtype(own) if method == "nearest" else np.dtype(np.float32)
@@ -191,7 +191,7 @@ def _resize_later(
 
 def _resize_shape(
     shape: Shape,
-    own: object,
+    own: DTypeLike,
     size: TensorLike,
     method: str,
     preserve_aspect_ratio: bool,

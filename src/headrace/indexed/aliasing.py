@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array
+from headrace.core.types import Array, Reduced
 from headrace.errors import warn_once
 
 SAMPLES = 61  # places that are compared, evenly spread over an array
@@ -26,7 +25,7 @@ class SharedArrays:
         self._samples = [_sample(array, places) for array, places in zip(arrays, self._places, strict=True)]
         self._changed = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return SharedArrays, ([], [])  # another process has its own copies
 
     def warn_if_changed(self, operation: str, site: str) -> None:

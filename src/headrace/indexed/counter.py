@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.columns import Indices
 from headrace.columns.block import Block, scalar_block
 from headrace.core import keys
-from headrace.core.types import DType
+from headrace.core.types import Component, DType
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -74,8 +74,8 @@ def random(seed: int | None = None, rerandomize_each_iteration: bool | None = No
 class Counter(Numbered):
     """An infinite arithmetic progression."""
 
-    start: Any
-    step: Any
+    start: Component
+    step: Component
     dtype: DType = field(default=np.dtype(np.int64))
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -56,7 +56,7 @@ def _bounds(args: tuple[int, ...]) -> tuple[int, int, int]:
     return start, stop, step
 
 
-def _integer(value: Any) -> int:
+def _integer(value: SupportsIndex) -> int:
     try:
         return int(value.__index__())
     except AttributeError:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace import _native
 from headrace.columns import arrow_text
-from headrace.core.types import TensorLike
+from headrace.core.types import Component, TensorLike
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def bytes_shape(value: object) -> tuple[int, ...] | None:
     return (len(value),) if isinstance(value, Sequence) else None
 
 
-def one_record(value: object) -> list[Any]:
+def one_record(value: object) -> list[Component]:
     """Return a column's worth of a single record, refusing more."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()

@@ -12,7 +12,7 @@ from headrace import _native
 from headrace.columns import Column, box_text
 from headrace.columns.arrow_text import Offsets, parts
 from headrace.columns.arrow_text import binary as binary_of
-from headrace.core.types import TensorLike
+from headrace.core.types import Argument, Component, TensorLike
 from headrace.errors import ParseError
 from headrace.formats.csv.columns import KINDS, CsvColumn, csv_default_column
 from headrace.formats.csv.format import NOT_SPLIT
@@ -29,7 +29,7 @@ def _fields(records: TensorLike, record_defaults: Sequence[object], *_: object, 
     return tuple(TensorSpec((), column.kind) for column in _columns(record_defaults))
 
 
-def _compile_columns(records: TensorLike, *how: Any, **named: Any) -> Callable[[Any], tuple[Column, ...]]:
+def _compile_columns(records: TensorLike, *how: Argument, **named: Argument) -> Callable[[Any], tuple[Column, ...]]:
     del records
     return lambda rows: tuple(decode_csv_columns(bytes_column(rows), *how, **named))
 
@@ -42,7 +42,7 @@ def decode_csv(
     use_quote_delim: bool = True,
     na_value: str = "",
     select_cols: Sequence[int] | None = None,
-) -> list[Any]:
+) -> list[Component]:
     """Parse the fields of one line of CSV, or of many.
 
     `record_defaults` has an entry for each field: a dtype if a value is required, else the value for an empty field. As
@@ -121,7 +121,7 @@ def _end_rows(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     return pc.binary_join_element_wise(rows, *(pa.scalar(part, pa.large_binary()) for part in (b"", b"\n")))
 
 
-def _refuse(rows: Any, kinds: list[CsvColumn], starts: Offsets, cuts: Offsets, wrong: NDArray[np.int64]) -> None:
+def _refuse(rows: Column, kinds: list[CsvColumn], starts: Offsets, cuts: Offsets, wrong: NDArray[np.int64]) -> None:
     """Raise an error for the first row that is no record, or not one of these."""
     known = min(len(starts), len(cuts))
     apart = np.flatnonzero(starts[:known] != cuts[:known])

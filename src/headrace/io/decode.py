@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,7 +16,7 @@ from headrace.columns.arrow_text import parts
 from headrace.columns.block import leaf
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Component, DType, Tensor, TensorLike
+from headrace.core.types import Array, Component, DType, JsonObject, Tensor, TensorLike
 from headrace.errors import ParseError, what_there_is
 from headrace.formats.shared.unpack import CODECS, DamagedError, unpack_bytes
 from headrace.io.binary import bytes_column, bytes_shape, one_record, record
@@ -255,7 +255,7 @@ def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, object] 
     }
 
 
-def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Component:
+def _field(record: JsonObject, name: str, wanted: Component, row: int) -> Component:
     """Return one field of a record, as its dtype, its default or nothing at all prescribes."""
     required = wanted is None or isinstance(wanted, type | np.dtype)
     value = record.get(name)
@@ -289,7 +289,7 @@ def _short(value: object) -> str:
         return f"a nested {type(value).__name__}"
 
 
-def _object_array(rows: Any) -> Array:
+def _object_array(rows: Column) -> Array:
     made = np.empty(len(rows), object)
     made[:] = rows
     return made

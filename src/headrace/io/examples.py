@@ -15,7 +15,7 @@ from headrace.columns.arrow_text import parts
 from headrace.columns.kind import Column
 from headrace.core.extended import is_extended
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.errors import ParseError
 from headrace.io.binary import bytes_column
 from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
@@ -150,7 +150,7 @@ def _holds_nothing(value: object) -> bool:
     return value is None or (isinstance(value, Sequence) and not isinstance(value, str | bytes) and not len(value))
 
 
-def _flat_or_listed(name: str, value: object) -> Array | list[Any]:
+def _flat_or_listed(name: str, value: object) -> Array | list[Component]:
     """Return what is not a plain number or text, or a list of these, as the kernel takes it."""
     row = _flat(name, value)
     return row.tolist() if row.dtype.hasobject else row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,7 +13,7 @@ from headrace.columns import box_text
 from headrace.columns.arrow_text import binary
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Component, Nested
 
 BYTES, FLOAT, INT64 = 1, 2, 3
 """The kernels' codes of feature types."""
@@ -30,7 +30,7 @@ class Request(NamedTuple):
     multiple: int = 1
     required: bool = False
     skip_empty: bool = False
-    default: Any = None
+    default: Component = None
 
     @property
     def single_number(self) -> bool:
@@ -93,7 +93,7 @@ class Feature(ABC):
         return column
 
     @abstractmethod
-    def spec(self, *, batch: bool) -> Any:
+    def spec(self, *, batch: bool) -> Nested:
         """Return a TensorSpec, or several in a structure: what is known before any record is read."""
 
 
@@ -113,7 +113,7 @@ def sizes_of(shape: object) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def as_tuples(value: object) -> Any:
+def as_tuples(value: object) -> Nested:
     """Return lists and arrays as tuples, so that descriptions can be compared."""
     if isinstance(value, np.ndarray):
         value = value.tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -35,7 +34,7 @@ class FixedLenFeature(Feature):
 
     shape: Sequence[int]
     dtype: DTypeLike
-    default_value: Any = None
+    default_value: Component = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", sizes_of(self.shape))
@@ -91,7 +90,7 @@ class FixedLenSequenceFeature(Feature):
     shape: Sequence[int]
     dtype: DTypeLike
     allow_missing: bool = False
-    default_value: Any = None
+    default_value: Component = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", sizes_of(self.shape))

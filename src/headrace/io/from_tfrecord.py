@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.columns.arrow_text import parts
 from headrace.columns.kind import Column
-from headrace.core.types import FilePatterns, TensorLike
+from headrace.core.types import FilePatterns, LibraryObject, TensorLike
 from headrace.errors import ParseError
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
@@ -88,7 +88,7 @@ def from_tfrecord(
             files, compression_type, on_error=probed, missing=missing, index=False, storage_options=storage_options
         )
         features = infer_features(first)
-    raw: Any = TFRecordDataset(
+    raw: LibraryObject = TFRecordDataset(
         files,
         compression_type,
         buffer_size,

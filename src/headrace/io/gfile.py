@@ -10,7 +10,7 @@ from datetime import datetime
 from glob import glob as glob_files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.core.types import Attribute
+from headrace.core.types import Attribute, LibraryObject, Nested
 from headrace.formats.shared.files import as_path, local_path
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE
@@ -65,7 +65,7 @@ class GFile:
     def __init__(self, name: Path, mode: str = "r") -> None:
         with _at(name) as (system, place):
             text = {} if "b" in mode else {"encoding": "utf-8"}
-            self._file: Any = system.open(place, mode, **text)
+            self._file: LibraryObject = system.open(place, mode, **text)
             self.name: str = as_path(name)
             self.mode = mode
 
@@ -78,7 +78,7 @@ class GFile:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Nested]:
         return iter(self._file)
 
     def size(self) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
 
-from headrace.core.types import Array
+from headrace.core.types import Array, LibraryObject
 from headrace.errors import ParseError
 from headrace.io.binary import record_bytes
 from headrace.io.examples import Example
@@ -68,7 +67,7 @@ def _describe_values(name: str, found: list[Array | None]) -> Feature:
     return FixedLenFeature(() if length == 1 else (length,), dtype)
 
 
-def _records(source: Any, compression_type: str | None) -> Iterable[bytes]:
+def _records(source: LibraryObject, compression_type: str | None) -> Iterable[bytes]:
     if not isinstance(source, str | os.PathLike):
         return (record_bytes(r.as_py() if hasattr(r, "as_py") else r) for r in source)
     from headrace.formats.tfrecord.source import TFRecordDataset

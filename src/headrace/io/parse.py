@@ -20,7 +20,7 @@ from headrace.columns.arrow_text import fresh_binary, parts
 from headrace.columns.dense import room_for
 from headrace.columns.refs import CorruptRecordsError, RecordRefs
 from headrace.core.ragged import Ragged
-from headrace.core.types import Nested, TensorLike
+from headrace.core.types import Component, Nested, TensorLike
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import batch_size, bytes_column, one_record, record
 from headrace.io.examples import feature_names
@@ -266,13 +266,13 @@ class Plan:
 
         return columns
 
-    def _named(self, found: list[Any]) -> Columns:
+    def _named(self, found: list[Component]) -> Columns:
         """Plain columns, single numbers first, by their names."""
         assert self._names is not None, "features of one column each"
         made = dict(zip(self._names, found, strict=True))
         return {name: made[name] for name in self._features}
 
-    def _singles(self, rows: int, ints: Any, floats: Any) -> list[Any]:
+    def _singles(self, rows: int, ints: Column, floats: Column) -> list[Component]:
         return [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
 
     def columns(self, records: TensorLike) -> tuple[Columns, Columns]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -90,7 +90,7 @@ def parse_tensor_column(rows: pa.LargeBinaryArray, out_type: DTypeLike) -> Colum
     return column_of(made)
 
 
-def _dtype(out_type: Any) -> DType:
+def _dtype(out_type: DTypeLike) -> DType:
     dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
     return np.dtype(object) if dtype.kind in "SU" else dtype
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType
 
 VARINT, FIXED64, DELIMITED, GROUP, END_GROUP, FIXED32 = range(6)
 
@@ -17,7 +17,7 @@ class Field(NamedTuple):
 
     number: int
     wire: int
-    value: Any
+    value: Component
 
 
 def fields(data: memoryview) -> Iterator[Field]:
@@ -33,7 +33,7 @@ def fields(data: memoryview) -> Iterator[Field]:
             if depth < 0:
                 raise ValueError("the end of a group that did not begin")
             continue
-        value: Any
+        value: Component
         if wire == VARINT:
             value, at = read_varint(data, at)
         elif wire in (FIXED64, FIXED32, DELIMITED):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
+from headrace.core.types import KeywordArguments
 from headrace.errors import HeadraceError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -23,7 +23,7 @@ from headrace.ops.shared.calls import Calls, MappingCalls
 from headrace.ops.shared.unchanged_rows import MovedRows, PassThrough, UnchangedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import Node, rewrite
+from headrace.plan.node import AnyNode, Node, rewrite
 from headrace.trace.function import Function
 
 
@@ -115,15 +115,15 @@ def _pick(node: Node, row: int) -> Node:
 
 
 @singledispatch
-def _called_here(node: Any) -> Node:
+def _called_here(node: AnyNode) -> Node:
     """The operation with its function called row by row, on the thread that asks."""
     made: Node = node
     return made
 
 
 @_called_here.register(Calls)
-def _(node: Any) -> Node:
-    changed: dict[str, Any] = {"function": Function(node.function.fn, "eager", draws=isinstance(node, RandomMap))}
+def _(node: AnyNode) -> Node:
+    changed: KeywordArguments = {"function": Function(node.function.fn, "eager", draws=isinstance(node, RandomMap))}
     if hasattr(node, "num_parallel_calls"):
         changed.update(num_parallel_calls=None, mode="eager")
     made: Node = replace(node, **changed)
@@ -131,19 +131,19 @@ def _(node: Any) -> Node:
 
 
 @_called_here.register(Interleave)
-def _(node: Any) -> Node:
+def _(node: AnyNode) -> Node:
     made: Node = replace(node, num_parallel_calls=None)
     return made
 
 
 @_called_here.register(PassThrough)
-def _(node: Any) -> Node:
+def _(node: AnyNode) -> Node:
     made: Node = node.input
     return made
 
 
 @_called_here.register(Cache)
-def _(node: Any) -> Node:
+def _(node: AnyNode) -> Node:
     return OnSharedPath(node.input, site=node.site)
 
 

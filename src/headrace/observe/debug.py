@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns.block import Failure
-from headrace.core.types import Nested
+from headrace.core.types import JsonObject, Nested
 from headrace.execute.run import Pass
 from headrace.execute.stream import END
 from headrace.observe.alone import element_alone
@@ -24,7 +24,7 @@ def debug(
     row: int | None = None,
     *,
     epoch: int = 0,
-    state: dict[str, Any] | None = None,
+    state: JsonObject | None = None,
 ) -> Nested:
     """Make element `step` again, with each function called by itself on the calling thread.
 

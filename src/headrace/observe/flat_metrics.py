@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import JsonObject
 from headrace.observe.live import snapshot
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def scalars(it: Iterator, prefix: str = "headrace/") -> dict[str, float]:
     return flat(snapshot(getattr(it, "_iterator", it)), prefix)
 
 
-def flat(found: dict[str, Any], prefix: str = "headrace/") -> dict[str, float]:
+def flat(found: JsonObject, prefix: str = "headrace/") -> dict[str, float]:
     """The numbers of a snapshot."""
     made = {
         "epoch": found["epoch"],

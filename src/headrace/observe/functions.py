@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter_ns, thread_time_ns
-from typing import Any
 
 from headrace import _native
+from headrace.core.types import AnyFunction, KeywordArguments, Nested
 from headrace.ops.random_map import RandomMap
 from headrace.ops.shared.calls import Calls
 from headrace.plan.display import ROW_BY_ROW
-from headrace.plan.node import Node, function_name, rewrite
+from headrace.plan.node import AnyNode, Node, function_name, rewrite
 from headrace.trace.function import Function
 
 SLOWEST = 10
@@ -59,13 +58,13 @@ class _Tally:
 class Timed:
     """A user's function that keeps the time of each call. It is never traced: it is for functions that are not."""
 
-    def __init__(self, fn: Callable[..., Any], node: Node) -> None:
+    def __init__(self, fn: AnyFunction, node: Node) -> None:
         self._fn = fn
         self.node = node
         self.__name__: str = function_name(fn)
         self._tallies: dict[int, _Tally] = {}
 
-    def __call__(self, *args: object) -> Any:
+    def __call__(self, *args: object) -> Nested:
         thread = threading.get_ident()
         tally = self._tallies.get(thread)
         if tally is None:
@@ -146,7 +145,7 @@ def with_timed_functions(plan: Node) -> tuple[Node, list[Timed]]:
     """The plan with every function timed that runs row by row in this process, and the timers."""
     timers: list[Timed] = []
 
-    def change(node: Any) -> Node:
+    def change(node: AnyNode) -> Node:
         if not isinstance(node, Calls) or node.traced or getattr(node, "mode", "auto") == "process":
             made: Node = node
             return made
@@ -154,7 +153,7 @@ def with_timed_functions(plan: Node) -> tuple[Node, list[Timed]]:
         timers.append(timer)
         name = "fn" if hasattr(node, "fn") else "predicate"
         function = Function(timer, "eager", draws=isinstance(node, RandomMap))
-        changed: dict[str, Any] = {name: timer, "function": function}
+        changed: KeywordArguments = {name: timer, "function": function}
         timed: Node = replace(node, **changed)
         return timed
 

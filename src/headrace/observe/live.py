@@ -8,6 +8,8 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import JsonObject
+
 if TYPE_CHECKING:
     from headrace.iterator import Iterator
 
@@ -37,7 +39,7 @@ def live_iterators() -> list[Iterator]:
     return sorted(found, key=lambda it: it._serial)
 
 
-def snapshot(it: Iterator) -> dict[str, Any]:
+def snapshot(it: Iterator) -> JsonObject:
     """What an iterator has done so far, as plain values that JSON can hold. Any thread may ask."""
     stats = it.stats()
     return {

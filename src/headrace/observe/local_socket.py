@@ -9,8 +9,9 @@ import tempfile
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from headrace.core.types import JsonObject
 from headrace.errors import HeadraceError
 from headrace.observe.live import live_iterators, snapshot
 
@@ -89,7 +90,7 @@ def serve_top() -> TopServer:
     return TopServer()
 
 
-def ask_process(pid: int) -> list[dict[str, Any]]:
+def ask_process(pid: int) -> list[JsonObject]:
     """The passes of a process that has called `serve_top`."""
     path = socket_path(pid)
     if not path.exists():
@@ -103,5 +104,5 @@ def ask_process(pid: int) -> list[dict[str, Any]]:
             raise HeadraceError(f"process {pid} has ended") from error
         while part := client.recv(1 << 16):
             parts.append(part)
-    found: list[dict[str, Any]] = json.loads(b"".join(parts))
+    found: list[JsonObject] = json.loads(b"".join(parts))
     return found

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from headrace.core.types import LibraryObject, Nested
+
 RESIDENT = 8
 """How many elements are kept to be used again."""
 MIN_STEPS = 3
@@ -48,7 +50,7 @@ class Headroom:
         )
 
 
-def headroom(data: Iterable[object], step_fn: Callable[[Any], object], *, seconds: float = 5.0) -> Headroom:
+def headroom(data: Iterable[object], step_fn: Callable[[Nested], object], *, seconds: float = 5.0) -> Headroom:
     """Measure how much faster the steps would be with free data.
 
     Steps run on the elements as they come, then on a few that are kept in memory, with the pipeline closed. The
@@ -94,7 +96,10 @@ class TimedSteps:
 
 
 def timed_steps(
-    it: Any, step_fn: Callable[[Any], object] | None, seconds: float, after_first: Callable[[], None] = lambda: None
+    it: LibraryObject,
+    step_fn: Callable[[Nested], object] | None,
+    seconds: float,
+    after_first: Callable[[], None] = lambda: None,
 ) -> TimedSteps:
     """Run steps for so long. `after_first` is called when the first element is there and its step is done."""
     clock = time.perf_counter
@@ -128,7 +133,7 @@ def close_iterator(it: object) -> None:
         close()
 
 
-def free_step(resident: list[Any], step_fn: Callable[[Any], object], seconds: float) -> float:
+def free_step(resident: list[Any], step_fn: Callable[[Nested], object], seconds: float) -> float:
     """Seconds of one step on elements that are there already."""
     clock = time.perf_counter
     began, steps = clock(), 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.core.frameworks import framework
+from headrace.core.types import JsonObject, LibraryObject
 from headrace.observe.live import snapshot
 from headrace.ops.shared.notebook_bar import in_notebook
 
@@ -35,7 +36,7 @@ def html_of(self: Iterator) -> str:
     )
 
 
-def ready_text(stage: dict[str, Any]) -> str:
+def ready_text(stage: JsonObject) -> str:
     """How much of a stage's queue is filled; nothing if it has none."""
     return f"{stage['ready']} of {stage['room']}" if stage["room"] else ""
 
@@ -55,8 +56,8 @@ class LiveView:
         self._stop = stop = threading.Event()
         self._iterator = weakref.ref(it, lambda _: stop.set())
         self._drawn = shown_as(it)
-        show: Any = framework("IPython.display", "the live view of an iterator").display
-        self._shown: Any = show(self._drawn, raw=True, display_id=True)
+        show: LibraryObject = framework("IPython.display", "the live view of an iterator").display
+        self._shown: LibraryObject = show(self._drawn, raw=True, display_id=True)
         self._thread = threading.Thread(target=self._follow, name="headrace-live-view", daemon=True)
         self._thread.start()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from headrace.core.types import AnyFunction, LibraryObject
 from headrace.observe.live import live_iterators, snapshot
 from headrace.observe.metrics_server import MetricsServer, Sample, text_form
 
@@ -82,7 +83,7 @@ def serve_metrics(port: int = 0, host: str = "127.0.0.1") -> MetricsServer:
     return MetricsServer(lambda: text_form(samples(), METRICS), port, host, "headrace-metrics")
 
 
-def export_to_opentelemetry(meter: Any = None) -> None:
+def export_to_opentelemetry(meter: LibraryObject = None) -> None:
     """Register the metrics of all passes of this process as observable instruments of OpenTelemetry.
 
     Args:
@@ -97,7 +98,7 @@ def export_to_opentelemetry(meter: Any = None) -> None:
         raise ImportError("export_to_opentelemetry needs the package opentelemetry-api") from error
     meter = metrics.get_meter("headrace") if meter is None else meter
 
-    def observe(name: str) -> Any:
+    def observe(name: str) -> AnyFunction:
         def callback(options: object) -> Iterator[Any]:  # noqa: ARG001 - the form that the API asks for
             return (metrics.Observation(value, labels) for found, labels, value in samples() if found == name)
 

@@ -8,12 +8,13 @@ import posixpath
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.core.paths import refuse_shortened_url
+from headrace.core.types import JsonObject
 from headrace.errors import HeadraceError
 from headrace.execute.state import process_of
 from headrace.formats.shared.files import as_path, local_path, read_all, write_whole
@@ -38,7 +39,7 @@ class Ranks:
         processes: What each process wrote, by rank.
     """
 
-    processes: tuple[dict[str, Any], ...]
+    processes: tuple[JsonObject, ...]
 
     @property
     def straggler(self) -> int:
@@ -69,7 +70,7 @@ class Ranks:
         return "\n".join([*lines, f"the straggler is rank {self.straggler}"])
 
 
-def _shares(samples: list[dict[str, Any]], edges: NDArray[np.float64]) -> list[float]:
+def _shares(samples: list[JsonObject], edges: NDArray[np.float64]) -> list[float]:
     """The share of waiting between these steps; 0 where nothing was recorded."""
     steps = [0.0, *(s["delivered"] for s in samples)]
     waited, computed = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import JsonObject
 from headrace.observe.gil import GilSampler
 from headrace.observe.live import snapshot
 
@@ -38,7 +39,7 @@ class Recorder:
 
         self._iterator = weakref.ref(it, end)
         self._interval = interval_seconds
-        self._samples: list[dict[str, Any]] = [sample_of(snapshot(it))]
+        self._samples: list[JsonObject] = [sample_of(snapshot(it))]
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._record, name="headrace-recorder", daemon=True)
         self._thread.start()
@@ -61,7 +62,7 @@ class Recorder:
                 self._samples = self._samples[::2]
                 self._interval *= 2
 
-    def samples(self) -> list[dict[str, Any]]:
+    def samples(self) -> list[JsonObject]:
         """The samples so far."""
         with self._lock:
             return list(self._samples)
@@ -74,7 +75,7 @@ class Recorder:
             self._thread.join()
 
 
-def sample_of(found: dict[str, Any]) -> dict[str, Any]:
+def sample_of(found: JsonObject) -> JsonObject:
     """The numbers of a snapshot that change."""
     starved = found["starvation"]
     return {

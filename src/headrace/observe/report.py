@@ -7,9 +7,10 @@ import os
 import time
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.core.paths import local_only
+from headrace.core.types import JsonObject
 from headrace.errors import HeadraceError
 from headrace.observe.live import snapshot
 from headrace.observe.ranks import Ranks, gather_ranks
@@ -88,7 +89,7 @@ def report(
         raise ValueError(f"report writes .html, .json or .trace.json, not {target.name}")
 
 
-def record_of(it: Iterator) -> dict[str, Any]:
+def record_of(it: Iterator) -> JsonObject:
     """All that a report shows of a pass, as plain values."""
     if it._recorder is not None:
         it._recorder.take(it)
@@ -109,7 +110,7 @@ def record_of(it: Iterator) -> dict[str, Any]:
     }
 
 
-def _slowest(it: Iterator) -> list[dict[str, Any]]:
+def _slowest(it: Iterator) -> list[JsonObject]:
     """The slowest calls, with the record of a file that the first of their rows came from, if there is one."""
     return [
         {"seconds": seconds, "rows": rows, "stage": stage, "record": origin.find()}
@@ -117,7 +118,7 @@ def _slowest(it: Iterator) -> list[dict[str, Any]]:
     ]
 
 
-def _ranks(found: Ranks) -> dict[str, Any]:
+def _ranks(found: Ranks) -> JsonObject:
     return {
         "text": str(found),
         "straggler": found.straggler,
@@ -127,7 +128,7 @@ def _ranks(found: Ranks) -> dict[str, Any]:
     }
 
 
-def load_record(path: Path) -> dict[str, Any]:
+def load_record(path: Path) -> JsonObject:
     """A record that `report` wrote as JSON."""
     found = json.loads(path.read_text())
     if not isinstance(found, dict) or found.get("headrace_report") != FORMAT:
@@ -135,7 +136,7 @@ def load_record(path: Path) -> dict[str, Any]:
     return found
 
 
-def page(records: list[dict[str, Any]], names: list[str] | None = None) -> str:
+def page(records: list[JsonObject], names: list[str] | None = None) -> str:
     """One self-contained HTML page about a record, or a comparison of two."""
     if not 1 <= len(records) <= MAX_REPORTS:
         raise ValueError(f"a page shows one or {MAX_REPORTS} records, not {len(records)}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from headrace.columns.block import Block, Failure
+from headrace.core.types import JsonObject
 from headrace.errors import ElementError, NotIndexableError
 from headrace.execute.context import Context
 from headrace.execute.run import Pass
@@ -81,9 +82,7 @@ class SourceRows(list[SourceRow]):
         return "\n".join([f"epoch {self.epoch}, step {self.step}: {len(self)} records", *(f"  {row}" for row in self)])
 
 
-def rows_of(
-    self: Dataset, step: int | None = None, *, epoch: int = 0, state: dict[str, Any] | None = None
-) -> SourceRows:
+def rows_of(self: Dataset, step: int | None = None, *, epoch: int = 0, state: JsonObject | None = None) -> SourceRows:
     """Name the records that element number `step` is made of, from the plan and its seeds alone.
 
     Nothing is logged during training. If the plan can be indexed, the records are found by number; otherwise the source

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from headrace.core.types import JsonObject, JsonValue
 from headrace.execute.state import check_form
 
 
-def state_lines(state: dict[str, Any]) -> list[str]:
+def state_lines(state: JsonObject) -> list[str]:
     """The lines that `headrace state show` prints. A damaged state is a StateError."""
     check_form(state)
     end = ", at the end of the epoch" if state["over"] else ""
@@ -25,7 +26,7 @@ def state_lines(state: dict[str, Any]) -> list[str]:
     return [*lines, "operations, the source first:", *_positions(state)]
 
 
-def _positions(state: dict[str, Any]) -> Iterator[str]:
+def _positions(state: JsonObject) -> Iterator[str]:
     plan, marks = state["plan"], state["marks"]
     for number, label in enumerate(plan):
         here = Here(label, plan[number - 1] if number else "", marks.get(str(number)), marks.get(str(number - 1)))
@@ -37,8 +38,8 @@ class Here(NamedTuple):
 
     label: str
     label_before: str
-    mark: Any
-    mark_before: Any
+    mark: JsonValue
+    mark_before: JsonValue
 
     @property
     def operation(self) -> str:
@@ -46,7 +47,7 @@ class Here(NamedTuple):
         return self.label.partition("(")[0]
 
     @property
-    def own(self) -> Any:
+    def own(self) -> JsonValue:
         """What the operation adds to its position, if anything."""
         return self.mark[2] if isinstance(self.mark, list) and len(self.mark) > 2 else None
 
@@ -107,12 +108,12 @@ def _key_name(label: str) -> str:
     return f"{name} =" if name else "key or number"  # long labels are cut
 
 
-def _top(marks: dict[str, Any]) -> Any:
+def _top(marks: JsonObject) -> JsonValue:
     """The position of the last operation of a nested plan."""
     return marks[max(marks, key=int)]
 
 
-def _row(marks: dict[str, Any]) -> int:
+def _row(marks: JsonObject) -> int:
     top = _top(marks)
     return int(top if isinstance(top, int) else top[0])
 

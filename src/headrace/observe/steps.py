@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import JsonObject
 from headrace.errors import HeadraceError
 from headrace.execute import state as states
 from headrace.ops.shared.arguments import integer
@@ -29,7 +30,7 @@ class Step:
     sizes: dict[str, int]
 
 
-def step_of(ds: Dataset, caller: str, step: int | None, epoch: int, state: dict[str, Any] | None) -> Step:
+def step_of(ds: Dataset, caller: str, step: int | None, epoch: int, state: JsonObject | None) -> Step:
     """Read the arguments of a function that asks about one element; a state says what it knows."""
     plan = for_pass(ds._node)
     seeds, sizes = ds._epochs.seeds, dict(ds._epochs.sizes)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import Array, Component, Nested
+from headrace.core.types import Argument, Array, Component, KeywordArguments, LibraryObject, Nested
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.even_shard import EvenShard
 from headrace.errors import HeadraceError
@@ -49,7 +49,7 @@ from headrace.ops.unbatch import Unbatch
 from headrace.ops.unique import Unique
 from headrace.ops.zip import Zip
 from headrace.plan.datasets import dataset_of
-from headrace.plan.node import Node, function_name
+from headrace.plan.node import AnyNode, Node, function_name
 from headrace.plan.spec import Probe
 from headrace.plan.structure import LEAF, flatten, tuple_of
 from headrace.sources.parts import PartRows, Parts
@@ -65,7 +65,9 @@ class Tagger:
     because they are values of that row; records of files that it opens have tags of their own.
     """
 
-    def __init__(self, sources: Sources | None = None, parent: Any = None, known: dict[int, Node] | None = None):
+    def __init__(
+        self, sources: Sources | None = None, parent: LibraryObject = None, known: dict[int, Node] | None = None
+    ):
         self.sources: Sources = [] if sources is None else sources
         self._parent = parent
         self._known = known or {}
@@ -83,7 +85,7 @@ class Tagger:
                 self._made[key] = made if made.stands_for is None else replace(made, stands_for=None)
         return self._made[key]
 
-    def _nested(self, made: Any, parent: object, known: dict[int, Node] | None = None) -> Nested:
+    def _nested(self, made: LibraryObject, parent: object, known: dict[int, Node] | None = None) -> Nested:
         """The dataset that a user's function made, with tags. All its operations stay: they share seeds by number."""
         node = made if isinstance(made, Node) else made._node
         return dataset_of(Tagger(self.sources, parent, known).tagged(node, values=True))
@@ -115,25 +117,25 @@ class Tagger:
     @_rewrite.register(UnchangedRows)
     @_rewrite.register(EvenShard)
     @_rewrite.register(Rebatch)
-    def _moved(self, node: Any, values: bool) -> Node:
+    def _moved(self, node: AnyNode, values: bool) -> Node:
         made: Node = node.with_inputs((self.tagged(node.input, values=values),))
         return made
 
     @_rewrite.register(PassThrough)
-    def _passed(self, node: Any, values: bool) -> Node:
+    def _passed(self, node: AnyNode, values: bool) -> Node:
         return self.tagged(node.input, values=values)
 
     @_rewrite.register(Cache)
-    def _cached(self, node: Any, values: bool) -> Node:
+    def _cached(self, node: AnyNode, values: bool) -> Node:
         made: Node = replace(node, input=self.tagged(node.input, values=values), store=MemoryStore())
         return made
 
     @_rewrite.register(IgnoreErrors)
-    def _sound(self, node: Any, values: bool) -> Node:
+    def _sound(self, node: AnyNode, values: bool) -> Node:
         return self._only(node.with_inputs((self.tagged(node.input, values=True),)), values)
 
     @_rewrite.register(Unique)
-    def _unique(self, node: Any, values: bool) -> Node:
+    def _unique(self, node: AnyNode, values: bool) -> Node:
         return self._only(FirstSeen(self.tagged(node.input, values=True), site=node.site), values)
 
     def _only(self, pairs: Node, values: bool) -> Node:
@@ -141,7 +143,7 @@ class Tagger:
 
     @_rewrite.register(Map)
     @_rewrite.register(RandomMap)
-    def _mapped(self, node: Any, values: bool) -> Node:
+    def _mapped(self, node: AnyNode, values: bool) -> Node:
         rows = self.tagged(node.input, values=values)
         if not values:
             return rows
@@ -155,7 +157,7 @@ class Tagger:
         return _calling(node, rows, "fn", on_pair, draws=draws, probe=Probe(None), **changed)
 
     @_rewrite.register(Deciding)
-    def _decided(self, node: Any, values: bool) -> Node:
+    def _decided(self, node: AnyNode, values: bool) -> Node:
         predicate = node.predicate
         made = _calling(
             node, self.tagged(node.input, values=True), "predicate", lambda element, _: call(predicate, element)
@@ -163,13 +165,13 @@ class Tagger:
         return self._only(made, values)
 
     @_rewrite.register(Scan)
-    def _scanned(self, node: Any, values: bool) -> Node:
+    def _scanned(self, node: AnyNode, values: bool) -> Node:
         rows = self.tagged(node.input, values=values)
         if not values:
             return rows
         fn = node.fn
 
-        def on_pair(state: Any, pair: Any) -> Nested:
+        def on_pair(state: Nested, pair: Nested) -> Nested:
             state, made = fn(state, pair[0])
             return state, (made, pair[1])
 
@@ -177,21 +179,21 @@ class Tagger:
         return made
 
     @_rewrite.register(Enumerate)
-    def _numbered(self, node: Any, values: bool) -> Node:
+    def _numbered(self, node: AnyNode, values: bool) -> Node:
         rows = self.tagged(node.input, values=values)
         if not values:
             return rows
         return _mapped(node.with_inputs((rows,)), lambda number, pair: ((number, pair[0]), pair[1]))
 
     @_rewrite.register(RejectionResample)
-    def _resampled(self, node: Any, values: bool) -> Node:
+    def _resampled(self, node: AnyNode, values: bool) -> Node:
         class_func = node.class_func
         rows = self.tagged(node.input, values=True)
         made = replace(node, input=rows, class_func=lambda element, _: call(class_func, element), probe=Probe(None))
         return self._only(_mapped(made, lambda kind, pair: ((kind, pair[0]), pair[1])), values)
 
     @_rewrite.register(Batching)
-    def _batched(self, node: Any, values: bool) -> Node:
+    def _batched(self, node: AnyNode, values: bool) -> Node:
         rows = self.tagged(node.input, values=values)
         if not values:
             return Batch(rows, node.batch_size, node.drop_remainder, site=node.site)
@@ -201,12 +203,12 @@ class Tagger:
         return made
 
     @_rewrite.register(Unbatch)
-    def _divided(self, node: Any, values: bool) -> Node:
+    def _divided(self, node: AnyNode, values: bool) -> Node:
         rows = _mapped(self.tagged(node.input, values=True), _with_leading_axis)
         return self._only(node.with_inputs((rows,)), values)
 
     @_rewrite.register(Bucket)
-    def _bucketed(self, node: Any, values: bool) -> Node:
+    def _bucketed(self, node: AnyNode, values: bool) -> Node:
         length_func = node.length_func
         rows = self.tagged(node.input, values=True)
         if values:
@@ -220,7 +222,7 @@ class Tagger:
         return tags_of(made)
 
     @_rewrite.register(Distribute)
-    def _shared(self, node: Any, values: bool) -> Node:
+    def _shared(self, node: AnyNode, values: bool) -> Node:
         made: Node = node.with_inputs((self.tagged(node.input, values=values),))
         if node.uneven != "pad":
             return made
@@ -229,7 +231,7 @@ class Tagger:
         return _mapped(made, _masked)
 
     @_rewrite.register(Zip)
-    def _zipped(self, node: Any, values: bool) -> Node:
+    def _zipped(self, node: AnyNode, values: bool) -> Node:
         values = values or any(looks_at_values(branch) for branch in node.branches)
         branches = tuple(self.tagged(branch, values=values) for branch in node.branches)
         structure = node.structure
@@ -237,17 +239,17 @@ class Tagger:
         if not values:
             return made
 
-        def split(*pairs: Any) -> Nested:
+        def split(*pairs: Nested) -> Nested:
             return structure.around([pair[0] for pair in pairs]), tuple(pair[1] for pair in pairs)
 
         return _mapped(made, split)
 
     @_rewrite.register(Concatenate)
-    def _joined(self, node: Any, values: bool) -> Node:
+    def _joined(self, node: AnyNode, values: bool) -> Node:
         return self._branches(node, node.branches, (), values)
 
     @_rewrite.register(Mix)
-    def _mixed(self, node: Any, values: bool) -> Node:
+    def _mixed(self, node: AnyNode, values: bool) -> Node:
         if not node.counts:
             return self._chosen(node, values)
         size = size_function("mix", node.length_func, node.key)
@@ -257,10 +259,10 @@ class Tagger:
         return made if values else tags_of(made)
 
     @_rewrite.register(Choose)
-    def _chosen(self, node: Any, values: bool) -> Node:
+    def _chosen(self, node: AnyNode, values: bool) -> Node:
         return self._branches(node, node.branches[:-1], node.branches[-1:], values)
 
-    def _branches(self, node: Any, branches: tuple[Node, ...], rest: tuple[Node, ...], values: bool) -> Node:
+    def _branches(self, node: AnyNode, branches: tuple[Node, ...], rest: tuple[Node, ...], values: bool) -> Node:
         """All branches alike: a source that stands in several must stay one node."""
         inside = values or any(looks_at_values(branch) for branch in branches)
         tagged = tuple(self.tagged(branch, values=inside) for branch in branches)
@@ -269,21 +271,21 @@ class Tagger:
 
     @_rewrite.register(FlatMap)
     @_rewrite.register(Interleave)
-    def _flattened(self, node: Any, values: bool) -> Node:
+    def _flattened(self, node: AnyNode, values: bool) -> Node:
         fn = node.fn
 
         def on_pair(element: object, tag: object) -> Nested:
             return self._nested(call(fn, element), tag)
 
-        changed: dict[str, Any] = {"template": None} if isinstance(node, FlatMap) else {"num_parallel_calls": None}
+        changed: KeywordArguments = {"template": None} if isinstance(node, FlatMap) else {"num_parallel_calls": None}
         rows = self.tagged(node.input, values=True)
         return self._only(replace(node, input=rows, fn=on_pair, probe=Probe(None), **changed), values)
 
     @_rewrite.register(GroupByWindow)
-    def _grouped(self, node: Any, values: bool) -> Node:
+    def _grouped(self, node: AnyNode, values: bool) -> Node:
         key_func, reduce_func = node.key_func, node.reduce_func
 
-        def reduce_pairs(key: Any, pairs: Any) -> Nested:
+        def reduce_pairs(key: Component, pairs: Nested) -> Nested:
             elements = pairs.map(lambda element, _: element)
             return self._nested(reduce_func(key, elements), None, {id(elements._node): pairs._node})
 
@@ -315,7 +317,7 @@ def size_function(operation: str, fn: Callable[..., object] | None, key: object)
     if fn is not None:
         return lambda element: call(fn, element)
 
-    def size(element: Any) -> Component:
+    def size(element: Nested) -> Component:
         structure, leaves = flatten(element)
         return size_of_component(leaves[leaf_number(operation, structure, key)])
 
@@ -332,7 +334,7 @@ def _mapped(node: Node, fn: Callable[..., object]) -> Node:
 
 
 def _calling(
-    node: Any, rows: Node, name: str, fn: Callable[..., object], *, draws: bool = False, **changed: Any
+    node: AnyNode, rows: Node, name: str, fn: Callable[..., object], *, draws: bool = False, **changed: Argument
 ) -> Node:
     """The operation with another function, called on the thread that asks for its rows."""
     mode = getattr(node, "mode", "auto")
@@ -367,10 +369,10 @@ def _with_leading_axis(element: object, tags: object) -> Nested:
     return element, each_tag(tags, spread)
 
 
-def _masked(tags: object, mask: Any) -> Nested:
+def _masked(tags: object, mask: Array) -> Nested:
     """Tags without a source for rows that only fill up a batch."""
 
-    def blank(tag: Any) -> Array:
+    def blank(tag: Array) -> Array:
         kept = np.reshape(mask, np.shape(mask) + (1,) * (tag.ndim - np.ndim(mask)))
         return np.where(kept, tag, np.full(TAG_SIZE, NO_SOURCE))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.columns import Indices, values
 from headrace.columns.block import Block
-from headrace.core.types import Nested
+from headrace.core.types import LibraryObject, Nested
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Made, Stream
@@ -72,7 +72,7 @@ class Tagged(Node):
     input: Node
     source: int
     values: bool
-    parent: Any = field(default=None, repr=False)
+    parent: LibraryObject = field(default=None, repr=False)
     keys: Keys | None = field(default=None, repr=False)
 
     one_to_one = True

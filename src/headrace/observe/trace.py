@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+
+from headrace.core.types import JsonObject
 
 CONSUMER_THREAD = 0
 
 
-def trace_events(record: dict[str, Any], base_nanoseconds: int = 0) -> Iterator[dict[str, Any]]:
+def trace_events(record: JsonObject, base_nanoseconds: int = 0) -> Iterator[JsonObject]:
     """Events of a record: for each stage a row of load, and counters of rows, waiting and memory."""
     pid = record["pid"]
     yield {"name": "process_name", "ph": "M", "pid": pid, "tid": 0, "args": {"name": f"headrace {record['plan']}"}}
@@ -36,15 +37,15 @@ def trace_events(record: dict[str, Any], base_nanoseconds: int = 0) -> Iterator[
             yield _count(pid, name, start, value)
 
 
-def _count(pid: int, name: str, start: float, value: float) -> dict[str, Any]:
+def _count(pid: int, name: str, start: float, value: float) -> JsonObject:
     return {"name": name, "ph": "C", "pid": pid, "ts": start, "args": {"value": value}}
 
 
-def _span(pid: int, thread: int, name: str, start: float, microseconds: float) -> dict[str, Any]:
+def _span(pid: int, thread: int, name: str, start: float, microseconds: float) -> JsonObject:
     return {"name": name, "ph": "X", "pid": pid, "tid": thread, "ts": start, "dur": max(0.0, microseconds)}
 
 
-def write_trace(record: dict[str, Any], path: Path, align_with: Path | None = None) -> None:
+def write_trace(record: JsonObject, path: Path, align_with: Path | None = None) -> None:
     """Write a record as Chrome trace JSON; times count from where those of a trace of `torch.profiler` do."""
     base = 0
     if align_with is not None:

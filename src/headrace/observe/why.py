@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import JsonObject, Nested
 from headrace.execute.budget import cpus
 from headrace.formats.shared.many_files import Files
 from headrace.observe.functions import FunctionCost, Timed, with_timed_functions
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.iterator import Iterator
 
 
-def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], object] | None = None) -> Verdict:
+def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Nested], object] | None = None) -> Verdict:
     """Run the pipeline for a while and say what limits it, with evidence, and what would help by how much.
 
     The verdict compares the steps with steps on elements in memory. So it is right when the trainer is slow
@@ -54,12 +55,12 @@ def why_slow(self: Dataset, seconds: float = 10.0, step: Callable[[Any], object]
 
 
 def measured(
-    plan: Node, timers: list[Timed], it: Any, seconds: float, step: Callable[[Any], object] | None = None
+    plan: Node, timers: list[Timed], it: Any, seconds: float, step: Callable[[Nested], object] | None = None
 ) -> Verdict:
     """Run an iterator over a plan for a while and judge it. The iterator is closed."""
     began_cpu = [0.0]
-    base: list[dict[str, Any]] = []
-    before: dict[str, Any] = {}
+    base: list[JsonObject] = []
+    before: JsonObject = {}
     delays: dict[str, int] = {}
 
     def begin() -> None:
@@ -116,7 +117,7 @@ def _run_delays() -> dict[str, int]:
     return found
 
 
-def headroom_of(self: Dataset, step_fn: Callable[[Any], object], *, seconds: float = 5.0) -> Headroom:
+def headroom_of(self: Dataset, step_fn: Callable[[Nested], object], *, seconds: float = 5.0) -> Headroom:
     """Measure how much faster the steps would be with free data, by steps on elements in memory.
 
     Args:
@@ -173,7 +174,7 @@ def why_slow_so_far(self: Iterator) -> Verdict:
     )
 
 
-def _function(line: dict[str, Any]) -> FunctionCost:
+def _function(line: JsonObject) -> FunctionCost:
     """A stage that calls a Python function on threads, as far as its counters tell."""
     name = line["stage"].partition("(")[2].partition(",")[0].removesuffix(")")
     threads = 2
@@ -182,7 +183,7 @@ def _function(line: dict[str, Any]) -> FunctionCost:
     )
 
 
-def _by_place(stages: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _by_place(stages: list[JsonObject]) -> dict[tuple[Any, ...], JsonObject]:
     """The lines of stages by where they stand in the plan: stages that open later come between others."""
     seen: Counter[tuple[Any, ...]] = Counter()
     found = {}
@@ -193,7 +194,7 @@ def _by_place(stages: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, A
     return found
 
 
-def _stages(plan: Node, now: list[dict[str, Any]], before: list[dict[str, Any]]) -> tuple[StageCost, ...]:
+def _stages(plan: Node, now: list[JsonObject], before: list[JsonObject]) -> tuple[StageCost, ...]:
     """What each stage did since `before`."""
     files = {node.operation: node for node in walk(plan) if isinstance(node, Files)}
     nodes = {(node.operation, node.site): node for node in walk(plan)}

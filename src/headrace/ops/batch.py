@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns.block import Block, fold
+from headrace.core.types import Nested
 from headrace.ops.shared.arguments import positive, width
 from headrace.ops.shared.batching import Batching
 from headrace.ops.shared.collate import Collate, ListBatch
@@ -28,7 +29,7 @@ def batch(
     deterministic: bool | None = None,
     name: str | None = None,
     *,
-    collate_fn: Callable[[list[Any]], object] | None = None,
+    collate_fn: Callable[[list[Nested]], object] | None = None,
 ) -> Dataset:
     """Combine every `batch_size` consecutive elements into one; the last batch may be short.
 

@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns import Column, Indices, in_own_kinds, values
 from headrace.columns.block import Block, Failure, Item, pick_rows, structures_differ
 from headrace.core.keys import mix_key
-from headrace.core.types import Nested
+from headrace.core.types import Nested, UserFunction
 from headrace.errors import ElementError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -154,8 +154,8 @@ class BatchByTokens(Node):
     input: Node
     limits: TokenLimits
     window: int
-    length_func: Callable[..., Any] | None = None
-    key: Any = None
+    length_func: UserFunction | None = None
+    key: Nested = None
     padding: Padding | None = field(default=None)
     drop_remainder: bool = False
 

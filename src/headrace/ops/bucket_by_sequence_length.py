@@ -7,14 +7,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.block import Block, Failure, leaf
 from headrace.core.ragged import Ragged
-from headrace.core.types import Nested
+from headrace.core.types import Nested, UserFunction
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -96,7 +96,7 @@ class Bucket(Node):
     """Group rows by the bucket of their length; a full group is one batch."""
 
     input: Node
-    length_func: Callable[..., Any]
+    length_func: UserFunction
     boundaries: tuple[int, ...]
     sizes: tuple[int, ...]
     padding: Padding | None = field(default=None)

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, concat, folded
 from headrace.core.keys import Seed
 from headrace.core.paths import local_only
+from headrace.core.types import Reduced
 from headrace.errors import StorageError, may_pass, refuse_arguments
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
@@ -143,7 +144,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._rows: dict[tuple[int, ...], KeptRows] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return MemoryStore, ()  # another process fills its own
 
     def rows(self, plan: Node) -> KeptRows:
@@ -167,7 +168,7 @@ class FileStore:
         self.types = types
         self._rows: StoredRows | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return FileStore, (self.path, self.compression, self.per_plan, self.types)
 
     def rows(self, plan: Node) -> StoredRows:

@@ -111,7 +111,7 @@ def cumulative(weights: object, count: int) -> np.ndarray[Any, np.dtype[np.float
     return np.asarray(np.cumsum(array) / array.sum())
 
 
-def step_of(draw: object, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+def step_of(draw: object, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Array:
     """Return which step a draw falls into; a step of no width is never hit."""
     return np.searchsorted(steps, np.asarray(draw) / RANDOM_BOUND, side="right").astype(np.int64)
 

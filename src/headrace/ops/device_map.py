@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from headrace.columns import Column
 from headrace.columns.block import Block, concat
 from headrace.core import keys
 from headrace.core.random import RowGenerator, row_key
-from headrace.core.types import DeviceLike, Nested
+from headrace.core.types import DeviceLike, Nested, UserFunction
 from headrace.device.columns import DeviceColumn
 from headrace.device.machine import DeviceMemoryError, Usage, check_device, machine_of
 from headrace.device.program import DeviceError
@@ -60,7 +59,7 @@ class OnDevice(Node):
     """Call the function on rows of a device, many at a time."""
 
     input: Node
-    fn: Callable[..., Any]
+    fn: UserFunction
 
     one_to_one = True
     divides = Divides.RUNS
@@ -265,7 +264,7 @@ class FromDeviceStream(Stream):
         return self._input.skip(count, replay=replay)
 
 
-def device_map(node: Node, fn: Callable[..., Any], device: str, *, approximate: bool, **more: Any) -> DeviceMap:
+def device_map(node: Node, fn: UserFunction, device: str, *, approximate: bool, **more: Any) -> DeviceMap:
     """Return a map on a device. Raise DeviceError if the function cannot run there."""
     programs = Programs(fn, device, draws=False, approximate=approximate)
     programs.check(node.spec)
@@ -274,7 +273,7 @@ def device_map(node: Node, fn: Callable[..., Any], device: str, *, approximate: 
 
 def device_random_map(
     node: Node,
-    fn: Callable[..., Any],
+    fn: UserFunction,
     seed: keys.Seed,
     place: int,
     device: str,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns.block import Block, Item
 from headrace.columns.lazy_block import look_at
-from headrace.core.types import Array
+from headrace.core.types import Array, UserFunction
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Form
 from headrace.execute.processes.block_workers import IdleWorkers, Processes
@@ -34,7 +34,7 @@ from headrace.ops.shared.calls import (
 from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING, Divides, Node
+from headrace.plan.node import TUNING, AnyNode, Divides, Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.trace.function import Function
@@ -84,7 +84,7 @@ class Deciding(Calls):
     """Rows of the input for which a function decides whether they stay."""
 
     input: Node
-    predicate: Callable[..., Any]
+    predicate: UserFunction
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     @property
@@ -140,12 +140,12 @@ class FilterStream(Stream):
 
     def __init__(
         self,
-        node: Any,
+        node: AnyNode,
         ctx: Context,
         at: At,
         keep: Callable[[Block], list[Item]],
         *,
-        predicate: Callable[..., Any] | None = None,
+        predicate: UserFunction | None = None,
     ) -> None:
         self._node = node
         self._keep = keep

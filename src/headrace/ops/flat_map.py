@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.columns.block import Block
 from headrace.core import keys
+from headrace.core.types import UserFunction
 from headrace.errors import StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
@@ -52,7 +53,7 @@ class FlatMap(BuildingNode):
     """Opens one dataset for each row."""
 
     input: Node
-    fn: Callable[..., Any]
+    fn: UserFunction
     seed: keys.Seed = field(repr=False, metadata=TUNING)
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))

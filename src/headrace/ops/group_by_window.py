@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.columns.block import Block, Failure, Item, leaf, pick_rows, structures_differ
 from headrace.core import keys
+from headrace.core.types import UserFunction
 from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
@@ -86,7 +87,7 @@ class GroupByWindow(Node):
     """Reduce every `size_func(key)` rows with one key by the dataset that `reduce_func` returns."""
 
     input: Node
-    key_func: Callable[..., Any]
+    key_func: UserFunction
     reduce_func: Callable[[Any, Any], Any]
     size_func: Callable[[Any], int] = field(repr=False)
     window_size: int | None = None

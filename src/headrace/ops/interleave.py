@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from headrace.columns import Indices
 from headrace.columns.block import Block, Item
 from headrace.columns.lazy_block import held_bytes, merge_rows
 from headrace.core import keys
+from headrace.core.types import UserFunction
 from headrace.errors import StateError
 from headrace.execute.context import DEFAULT_CYCLE_LENGTH, Context
 from headrace.execute.registry import opens
@@ -88,7 +89,7 @@ class Interleave(BuildingNode):
     """Opens one dataset for each row, up to `cycle_length` at a time."""
 
     input: Node
-    fn: Callable[..., Any]
+    fn: UserFunction
     cycle_length: int
     block_length: int
     seed: keys.Seed = field(repr=False, metadata=TUNING)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
-from headrace.core.types import DeviceLike, Nested
+from headrace.core.types import Component, DeviceLike, Nested, UserFunction
 from headrace.execute.context import Context
 from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
@@ -122,7 +122,7 @@ class Map(MappingCalls):
     """Call the function, on blocks if that is unobservable."""
 
     input: Node
-    fn: Callable[..., Any]
+    fn: UserFunction
     num_parallel_calls: int | None = field(metadata=TUNING)
     deterministic: bool | None = field(default=None, metadata=TUNING)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
@@ -171,7 +171,7 @@ def fetch_mapped(node: Map, ctx: Context, indices: Indices) -> Block:
     return fetch_call(node, ctx, indices, partial(map_rows, node))
 
 
-def map_one(node: Map, *args: object) -> tuple[Structure, list[Any]]:
+def map_one(node: Map, *args: object) -> tuple[Structure, list[Component]]:
     """Return what the function makes of one row."""
     return check_promise(node.fn, node.fn(*args), node.signature)
 

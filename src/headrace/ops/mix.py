@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, folded, pick_rows, scalar_block
 from headrace.core import keys
 from headrace.core.keys import Seed
+from headrace.core.types import JsonValue, Nested, UserFunction
 from headrace.errors import SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -24,7 +25,7 @@ from headrace.ops.shared.arguments import integer, one_of
 from headrace.ops.shared.counted_mix import CountedMixStream, Later
 from headrace.ops.shared.gather import NumberStream
 from headrace.ops.shared.mix_counts import MixCounts, Unit
-from headrace.ops.shared.mix_history import MixHistory, MixSegment, check_names, law_of
+from headrace.ops.shared.mix_history import MixHistory, MixSegment, check_names, forgotten, law_of
 from headrace.ops.shared.row_sizes import size_arguments
 from headrace.ops.zip import branch_context
 from headrace.plan.cardinality import ENDLESS, INFINITE, UNKNOWN, Cardinality
@@ -226,8 +227,8 @@ class Mix(Node):
     unit: Unit = "rows"
     counts: bool = False
     """Whether tokens are counted."""
-    length_func: Callable[..., Any] | None = None
-    key: Any = None
+    length_func: UserFunction | None = None
+    key: Nested = None
 
     stop_on_empty = True
 
@@ -319,7 +320,7 @@ class MixMark(OwnMark):
     later = None
     """How to find the mark of a row that comes after; of a mark that was restored, only the stream knows."""
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[JsonValue]:
         """As a state holds it."""
         made = super().to_json()
         return made[:-1] if self.counts is None else made
@@ -354,12 +355,40 @@ class MixStream(ChooseStream):
             if each.skip(rows, replay=True) < rows:
                 raise StateError("a source of the mixture ended before the element where the state was taken")
         self._made_until = [self._next_choice()]
+        self._unplaced = 0
 
     def pull(self, want: int) -> Made:
+        if self._unplaced:
+            raise forgotten(self._choices.history.segments[0].start)
         made = super().pull(want)
         if isinstance(made, Block | Failure):
             self._made_until[0] += made.rows
         return made
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        """Skip rows that an earlier run made: the law says how many of them each source had.
+
+        So a state of a mixture whose rows were found by number is restored if they no longer are, even if the weights
+        were changed since and earlier ones are forgotten.
+        """
+        start, history = self._next_choice(), self._choices.history
+        known = history.segments[0].start
+        if not (replay and self._endless) or self._ended or any(self._waiting) or 0 < start < known:
+            return 0
+        self._unplaced += count
+        if start + self._unplaced < known:  # how many rows each source had here is forgotten, but not later on
+            return count
+        passed, self._unplaced = self._unplaced, 0
+        key = self._choices.seed.key(self._path)
+        before = history.counts(start, key) if start else {}
+        after = history.counts(start + passed, key)
+        for name, source in zip(self._choices.names, self._inputs, strict=False):
+            rows = after.get(name, 0) - before.get(name, 0)
+            if source.skip(rows, replay=True) < rows:
+                raise StateError("a source of the mixture ended before the element where the state was taken")
+        self._inputs[-1].skip(passed, replay=True)
+        self._made_until[0] = self._next_choice()
+        return count
 
     def _next_choice(self) -> int:
         waiting = self._waiting[-1]

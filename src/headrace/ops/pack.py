@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from headrace.columns import Indices, values
 from headrace.columns.block import Block
+from headrace.core.types import Component
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Stream
@@ -201,7 +202,7 @@ class Pack(Node):
         leaves = [next(values(column)) for column in row.columns]
         return self.refusal_of(row.structure, leaves)
 
-    def refusal_of(self, structure: Structure, leaves: list[Any]) -> str:
+    def refusal_of(self, structure: Structure, leaves: list[Component]) -> str:
         """Return why an element with these components is not a document."""
         found = ", ".join(str(leaf_spec(leaf)) for leaf in leaves)
         fields = [each for group in self.groups for each in group.fields]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -63,8 +63,8 @@ def padded_batch(
 class Padding:
     """The shapes and values to pad with, as the user wrote them."""
 
-    shapes: Any = None
-    values: Any = None
+    shapes: Nested = None
+    values: Nested = None
 
     def check(self, spec: Spec) -> None:
         """Refuse what contradicts what is known of the elements."""
@@ -88,7 +88,7 @@ class Padding:
         found = [self.shapes] if structure == LEAF else shape_leaves("padded_shapes", structure, self.shapes)
         return [_target(shape) for shape in found]
 
-    def fillers(self, structure: Structure, dtypes: list[DType | None]) -> list[Any]:
+    def fillers(self, structure: Structure, dtypes: list[DType | None]) -> list[Component]:
         """Return what each component is filled up with, None for the default."""
         if self.values is None:
             return [None] * structure.leaves
@@ -110,7 +110,7 @@ class Padding:
         return f"{self.shapes}, {self.values}"
 
 
-def _target(shape: Any) -> Shape:
+def _target(shape: Nested) -> Shape:
     if shape is None:
         return None
     if isinstance(shape, TensorSpec):
@@ -119,7 +119,7 @@ def _target(shape: Any) -> Shape:
     return tuple(None if n is None or n == -1 else int(n) for n in sizes)
 
 
-def _fill_nones(structure: Structure, values: object) -> list[Any]:
+def _fill_nones(structure: Structure, values: object) -> list[Component]:
     """Return the leaves of `values` for the structure; a None stands for a whole component's default."""
     if values is None:
         return [None] * structure.leaves

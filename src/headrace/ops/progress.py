@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
@@ -65,8 +66,8 @@ class ProgressStream(Stream):
     def __init__(self, node: Progress, ctx: Context, at: At) -> None:
         self._node = node
         self._input = ctx.open(node.input, at.inputs, any_order=True)
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: LibraryObject = None
+        self._task: LibraryObject = None
 
     def pull(self, want: int) -> Made:
         if self._bar is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from headrace.columns import Column, RaggedText, Varied, group_rows, in_own_kinds, kind_of
 from headrace.columns.block import Block
 from headrace.core.ragged import Ragged, as_ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.ops.shared.arguments import positive
 from headrace.ops.shared.batching import Batching
 from headrace.plan.dtypes import numpy_dtype
@@ -144,7 +144,7 @@ def _nested(values: Array, shapes: NDArray[np.int64], axes: int) -> Ragged:
     for axis in range(axes):
         lengths = np.repeat(shapes[:, axis], shapes[:, :axis].prod(1))
         offsets.append(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
-    made: Any = values.reshape(int(offsets[-1][-1]), *shapes[0, axes:])
+    made: Component = values.reshape(int(offsets[-1][-1]), *shapes[0, axes:])
     for cuts in reversed(offsets):
         made = Ragged._of(made, cuts)
     ragged: Ragged = made

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
 from headrace.core import keys
 from headrace.core.random import RowGenerator, row_key
-from headrace.core.types import DeviceLike, Nested
+from headrace.core.types import AnyFunction, Component, DeviceLike, Nested, UserFunction
 from headrace.execute.context import Context
 from headrace.execute.processes.block_workers import IdleWorkers
 from headrace.execute.registry import fetches, opens
@@ -127,7 +127,7 @@ class RandomMap(MappingCalls):
     """Call the function with the generators of the rows' ids, on blocks if that is unobservable."""
 
     input: Node
-    fn: Callable[..., Any]
+    fn: UserFunction
     seed: keys.Seed
     place: int = 0
     num_parallel_calls: int | None = field(default=None, metadata=TUNING)
@@ -195,10 +195,10 @@ def call_randomly(
     return call_on_rows(with_generator(fn, key), None, block, with_ids=True, cancelled=cancelled)
 
 
-def with_generator(fn: Callable[..., object], key: int) -> Callable[..., Any]:
+def with_generator(fn: Callable[..., object], key: int) -> AnyFunction:
     """Return the function as it is called on the id of a row and the row."""
 
-    def call(id: Any, *args: object) -> Nested:
+    def call(id: Component, *args: object) -> Nested:
         rng = RowGenerator(key, id)
         try:
             return fn(*args, rng)

@@ -13,6 +13,7 @@ from headrace import _native
 from headrace.columns import Column, column_of
 from headrace.columns.block import Block, Failure, Item, leaf
 from headrace.core import keys
+from headrace.core.types import Component, UserFunction
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -83,7 +84,7 @@ class RejectionResample(Node):
     """Keeps a row with a probability that depends on its class; the draw depends on its ordinal."""
 
     input: Node
-    class_func: Callable[..., Any]
+    class_func: UserFunction
     target: tuple[float, ...]
     initial: tuple[float, ...] | None
     seed: keys.Seed
@@ -168,7 +169,7 @@ class RejectionStream(Stream):
         """Return what stays of a block, in runs between rows that have no class."""
         items: list[Item] = []
         first = block.mark.ordinal
-        kinds: list[Any] = []
+        kinds: list[Component] = []
         rows: list[int] = []
         mark, own = block.mark, self._counts()
         for i, (fine, value) in enumerate(results(self._node.function, block, "iub")):
@@ -188,7 +189,7 @@ class RejectionStream(Stream):
                 rows.append(i)
         return items + self._kept(block, kinds, rows, mark, own)
 
-    def _kept(self, block: Block, kinds: list[Any], rows: list[int], mark: Mark, own: ClassCounts) -> list[Item]:
+    def _kept(self, block: Block, kinds: list[Component], rows: list[int], mark: Mark, own: ClassCounts) -> list[Item]:
         if not rows:
             return []
         chosen = block.take(np.array(rows))

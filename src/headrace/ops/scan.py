@@ -64,7 +64,7 @@ class Scan(Node):
     def remark(self) -> str | None:
         return f"{ROW_BY_ROW}each state depends on the one before"
 
-    def contents(self) -> tuple[Any, ...]:
+    def contents(self) -> tuple[object, ...]:
         return self.fn, self.initial.value
 
     @property
@@ -104,7 +104,7 @@ class ScanStream(Stream):
         rows = enumerate(each(private_elements(item)))
         return [self._one(item.slice(i, i + 1), fine, value) for i, (fine, value) in rows]
 
-    def _one(self, row: Block, fine: bool, value: Any) -> Item:
+    def _one(self, row: Block, fine: bool, value: Nested) -> Item:
         own = ScanMark(self._state)
         try:
             if not fine:

@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
 from headrace.core.paths import local_only
+from headrace.core.types import Nested, UserFunction
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
@@ -99,7 +100,7 @@ class Tag(Node):
     """Pair each row with the function's result."""
 
     input: Node
-    shard_func: Callable[..., Any]
+    shard_func: UserFunction
 
     one_to_one = True
     pure = False
@@ -141,7 +142,7 @@ def _number(outcome: CallOutcome) -> CallOutcome:
         return False, error
 
 
-def tag_of(value: Any) -> int:
+def tag_of(value: Nested) -> int:
     """Return the number of a shard, as a function gave it."""
     if np.ndim(value) or np.asarray(value).dtype.kind not in "iub":
         raise TypeError(f"shard_func must return an integer, not {value!r}")

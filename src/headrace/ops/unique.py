@@ -11,6 +11,7 @@ import numpy as np
 from headrace.columns import values
 from headrace.columns.block import Block
 from headrace.core.ragged import Ragged
+from headrace.core.types import Nested
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
@@ -78,7 +79,7 @@ class UniqueStream(Stream):
         return len(self._seen) > before
 
 
-def row_keys(block: Block) -> Iterator[Any]:
+def row_keys(block: Block) -> Iterator[Nested]:
     """Yield a hashable key for each row; equal rows have equal keys."""
     if block.structure.kind is None:
         return map(_leaf_key, values(block.columns[0]))

@@ -79,7 +79,7 @@ _cutters: dict[type[Node], Cutter] = {}
 _fusing: dict[type[Node], Callable[[Any], Node | None]] = {}
 
 
-def cuts(kind: Any) -> Callable[[Cutter], Cutter]:
+def cuts(kind: type[Node]) -> Callable[[Cutter], Cutter]:
     """Register how sources of this kind are cut."""
 
     def register(cutter: Cutter) -> Cutter:

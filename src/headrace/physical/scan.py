@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from time import thread_time_ns
-from typing import Any
 
 from headrace.columns.block import Block, Failure, Item
 from headrace.columns.refs import CorruptRecordsError
+from headrace.core.types import LibraryObject
 from headrace.errors import StateError
 from headrace.execute.context import OBJECTS, Context, Form
 from headrace.execute.inputs import Input
@@ -277,7 +277,7 @@ class ScanStream(Stream):
 
     def _file_changed(self, morsel: CutMorsel, mark: Mark, cause: StateError) -> Failure:
         """Return one failure in place of the rows that are left of a file that was changed while it was being read."""
-        source: Any = morsel.cut.source  # of files: nothing else changes while it is read
+        source: LibraryObject = morsel.cut.source  # of files: nothing else changes while it is read
         place = self._place()
         error, rest = source.changed_midway(place, self._ctx.prepared)
         error.__cause__ = cause

@@ -6,6 +6,8 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from headrace.core.types import Component, Nested, Reduced
+
 MODULE = "__headrace_module__"
 """Among the globals of a bound function: those of its module."""
 _ADDED = (MODULE, "__warningregistry__")
@@ -40,20 +42,20 @@ class Portable:
         self.fn = fn
         self.original = original
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return _itself, (self.original,)
 
     def __deepcopy__(self, memo: object) -> Portable:
         return self
 
 
-def by_reference(value: Any) -> Any:
+def by_reference(value: Nested) -> Component:
     """Return what to pickle in place of a value."""
     original = original_of(value) if type(value) is FunctionType else None
     return value if original is None else Portable(value, original)
 
 
-def resolved(value: object) -> Any:
+def resolved(value: object) -> Component:
     """Return the value that was packed."""
     return value.fn if isinstance(value, Portable) else value
 
@@ -68,7 +70,7 @@ class PickledByReference:
         vars(self).update({name: resolved(value) for name, value in state.items()})
 
 
-def _written_as(value: object) -> Any:
+def _written_as(value: object) -> Component:
     return ORIGINALS.get(value, value) if type(value) is FunctionType else value
 
 

@@ -115,7 +115,7 @@ class IsShare(Protocol):
 class HasContents(Protocol):
     """A node with data, or with functions that are not among its fields."""
 
-    def contents(self) -> tuple[Any, ...]:
+    def contents(self) -> tuple[object, ...]:
         """Return the functions and the data that make its rows, beside its inputs and what `label` shows."""
 
 

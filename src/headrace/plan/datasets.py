@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
+from headrace.core.types import Component
 from headrace.plan.node import Node
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 DatasetClass = TypeVar("DatasetClass", bound=type)
-_kinds: list[Any] = []
+_kinds: list[Component] = []
 
 
 def holds_plans(kind: DatasetClass) -> DatasetClass:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import DType
+from headrace.core.types import DType, Nested
 
 
 def numpy_dtype(given: Any) -> DType:
@@ -16,7 +16,7 @@ def numpy_dtype(given: Any) -> DType:
     return np.dtype(bytes if kind is object and kind is not given else kind)
 
 
-def as_sizes(shape: Any) -> tuple[Any, ...] | None:
+def as_sizes(shape: Nested) -> tuple[Any, ...] | None:
     """Return the sizes of a shape, which may be a number, a sequence or a `tf.TensorShape`; None if it has no known
     rank.
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.core.extended import dtype_of
 from headrace.core.ragged import Ragged
-from headrace.core.types import Component
+from headrace.core.types import Component, LibraryObject, Nested
 
 if TYPE_CHECKING:
     pass
@@ -30,7 +30,7 @@ FRAMEWORKS = {
 }
 
 
-def as_array(value: Any) -> Component:
+def as_array(value: Nested) -> Component:
     """Return a tensor as an array, a RaggedTensor as an hr.Ragged; anything else that is an array in another guise as
     well.
     """
@@ -48,7 +48,7 @@ def as_array(value: Any) -> Component:
     return np.asarray(value) if hasattr(value, "__array__") or not _is_dlpack(value) else np.from_dlpack(value)
 
 
-def _of_torch(tensor: Any) -> Component:
+def _of_torch(tensor: LibraryObject) -> Component:
     """Return the memory of a tensor as an array; bfloat16 and float8 as dtypes of ml_dtypes."""
     name = str(tensor.dtype).removeprefix("torch.")
     if name != "bfloat16" and not name.startswith("float8"):

@@ -14,7 +14,7 @@ from operator import index
 from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from headrace.core.types import JsonValue
+from headrace.core.types import Component, JsonObject, JsonValue, Nested, Reduced
 from headrace.errors import StateError
 
 
@@ -41,7 +41,7 @@ class OwnMark:
         """Return this mark with what is needed to check that re-read rows are the same, if that is possible."""
         return self
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[JsonValue]:
         """Return the mark as JSON values."""
         return [_plain(getattr(self, name)) for name in _names(type(self))]  # type: ignore[arg-type]  # a class can be hashed
 
@@ -59,7 +59,7 @@ def _names(kind: type[OwnMark]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
 
 
-Own: TypeAlias = OwnMark | list[Any]
+Own: TypeAlias = OwnMark | list[Component]
 """An own mark, or its JSON form if its node has not been opened yet."""
 
 
@@ -149,7 +149,7 @@ class Mark:
         below = inputs[0].later(self.offset * self.takes)._exact()
         return None if below is None else Mark(self.number, self.ordinal, 0, None, (below,), self.takes)
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Mark, (self.number, self.ordinal, self.offset, self.own, self.inputs, self.takes)
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class Joint(Mark):
             before = before if last is None else last
         return table
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Joint, (self.inputs,)
 
 
@@ -219,16 +219,16 @@ NOWHERE: Mark = Nowhere(-1, 0, 0)
 class At(NamedTuple):
     """Where a node is opened: its own mark, and the positions of its inputs."""
 
-    own: Any = None
+    own: JsonValue = None
     inputs: Marks = START
 
 
-def to_json(marks: Marks) -> dict[str, Any]:
+def to_json(marks: Marks) -> JsonObject:
     """Return positions as JSON values: the ordinal if that is all, else the ordinal, the offset and the own mark."""
     return {str(number): _position_json(position) for number, position in sorted(marks.items())}
 
 
-def _position_json(position: Position) -> int | list[Any]:
+def _position_json(position: Position) -> int | list[Component]:
     own = position.own.to_json() if isinstance(position.own, OwnMark) else position.own
     if own is None:
         return [position.ordinal, position.offset] if position.rooted else position.ordinal
@@ -248,7 +248,7 @@ def _number(name: object) -> int:
     return int(name)
 
 
-def _position(entry: Any) -> Position:
+def _position(entry: JsonValue) -> Position:
     if is_count(entry):
         return Position(entry, entry, None, rooted=False)
     if isinstance(entry, list) and len(entry) in (2, 4) and is_count(entry[0]) and is_count(entry[1]):
@@ -263,7 +263,7 @@ def is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _plain(value: Any) -> JsonValue:
+def _plain(value: Nested) -> JsonValue:
     """Return a field of an own mark as JSON values."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -280,7 +280,7 @@ _Reader: TypeAlias = Callable[[Any], Any]
 
 
 @cache
-def _readers(kind: Any) -> list[_Reader]:
+def _readers(kind: type) -> list[_Reader]:
     hints = get_type_hints(kind)
     return [_reader(hints[f.name]) for f in fields(kind)]
 
@@ -319,14 +319,14 @@ def _float(data: object) -> float:
         raise StateError(f"the state is damaged: {data!r:.80} in place of a number") from None
 
 
-def _check_kind(data: object, kind: type) -> Any:
+def _check_kind(data: object, kind: type) -> JsonValue:
     if type(data) is not kind:
         raise StateError(f"the state is damaged: {data!r:.80} in place of a {kind.__name__}")
     return data
 
 
-def _check_size(data: object, size: int) -> list[Any]:
-    found: list[Any] = _check_kind(data, list)
+def _check_size(data: object, size: int) -> list[Component]:
+    found: list[Component] = _check_kind(data, list)
     if len(found) != size:
         raise StateError(f"the state is damaged: {len(found)} values in place of {size}")
     return found

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
+from headrace.core.types import KeywordArguments
 from headrace.errors import ElementError, what_there_is
 from headrace.plan.bound import PickledByReference
 from headrace.plan.cardinality import Cardinality
@@ -24,6 +25,9 @@ from headrace.plan.tensor_habits import tensor_hint
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
+
+AnyNode: TypeAlias = Any
+"""A node of the class that a function is registered for."""
 
 Written: TypeAlias = "Node"
 """A node that is referenced but is not an input."""
@@ -134,7 +138,7 @@ class Node(PickledByReference, ABC):
     def with_inputs(self, inputs: tuple[Node, ...]) -> Self:
         """Return the same operation on other inputs."""
         rest = iter(inputs)
-        changed: dict[str, Any] = {"stands_for": self}
+        changed: KeywordArguments = {"stands_for": self}
         for name in fields_of(type(self), "Node"):
             value = getattr(self, name)
             if isinstance(value, Node):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from headrace.core.types import Reduced
 from headrace.plan.node import Node, rebuild, walk
 
 
@@ -56,7 +56,7 @@ class Prepared:
         numbers = [self.number(n) for n in _all_nodes(node)]
         return _of_numbers(rebuild(node, lambda n: replace(n, stands_for=None)), numbers)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         part = self.cut_out(self.plan)
         return _of_numbers, (part.plan, [part.number(n) for n in _all_nodes(part.plan)])
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.core.ragged import Ragged
-from headrace.core.types import DType, Nested
+from headrace.core.types import Component, DType, Nested
 from headrace.errors import SpecError
 from headrace.plan.dtypes import as_sizes, numpy_dtype
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
@@ -164,7 +164,7 @@ def _as_spec(value: object) -> LeafSpec:
     return leaf_spec(value) if spec is None else spec
 
 
-def _written_spec(value: Any) -> LeafSpec | None:
+def _written_spec(value: Nested) -> LeafSpec | None:
     """Return a spec of ours, or TensorFlow's of a dense or ragged tensor as one of ours; None for other values."""
     if isinstance(value, LeafSpec):
         return value
@@ -232,7 +232,7 @@ class Spec:
         return self.structure is not None
 
     @property
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[Component]:
         """The names of the components of dicts, wherever they stand."""
         return [] if self.structure is None else self.structure.names
 
@@ -362,7 +362,7 @@ def _prepend(size: int | None, shape: Shape) -> Shape:
     return None if shape is None else (size, *shape)
 
 
-def shape_leaves(argument: str, structure: Structure, shapes: object) -> list[Any]:
+def shape_leaves(argument: str, structure: Structure, shapes: object) -> list[Component]:
     """Return the shape for each leaf. Shapes may be tuples themselves, so the structure says where to stop."""
     if structure.kind is None:
         return [shapes]
@@ -370,7 +370,7 @@ def shape_leaves(argument: str, structure: Structure, shapes: object) -> list[An
     return [leaf for child, item in pairs for leaf in shape_leaves(argument, child, item)]
 
 
-def child_values(argument: str, structure: Structure, values: Any) -> list[tuple[Structure, Any]]:
+def child_values(argument: str, structure: Structure, values: Nested) -> list[tuple[Structure, Any]]:
     """Return the value that an argument gives for each child of a structure."""
     try:
         items = [values[k] for k in structure.keys] if isinstance(values, dict) else list(values)

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice, repeat
 from typing import Any
 
-from headrace.core.types import Nested
+from headrace.core.types import Component, Nested
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Structure:
         """Whether there are only leaves below."""
         return all(child.kind is None for child in self.children)
 
-    def leaves_in(self, value: Any) -> list[Any]:
+    def leaves_in(self, value: Nested) -> list[Component]:
         """Return the leaves of a value that has this structure."""
         if self.kind is dict and self.flat:
             return [value[key] for key in self.keys]
@@ -102,7 +102,7 @@ class Structure:
             return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
         return kind(**dict(zip(self.keys, parts, strict=True)))
 
-    def _mapping(self, kind: type, parts: list[Any]) -> Nested:
+    def _mapping(self, kind: type, parts: list[Component]) -> Nested:
         items = dict(zip(self.keys, parts, strict=True))
         ordered = {key: items[key] for key in self.written}
         if kind is dict:
@@ -134,7 +134,7 @@ class Structure:
         return tuple(step + path for step, child in zip(steps, self.children, strict=True) for path in child.paths)
 
     @property
-    def names(self) -> list[Any]:
+    def names(self) -> list[Component]:
         """The keys of all mappings in it."""
         mapping = self.kind is not None and issubclass(self.kind, Mapping)
         return [*(self.written if mapping else ()), *(name for child in self.children for name in child.names)]
@@ -179,13 +179,13 @@ def tuple_of(children: Iterable[Structure]) -> Structure:
     return Structure(tuple, tuple(range(len(children))), children)
 
 
-def flatten(value: object) -> tuple[Structure, list[Any]]:
+def flatten(value: object) -> tuple[Structure, list[Component]]:
     """Return the structure of `value` and its leaves."""
-    leaves: list[Any] = []
+    leaves: list[Component] = []
     return _flatten(value, leaves), leaves
 
 
-def _flatten(value: Any, leaves: list[Any]) -> Structure:
+def _flatten(value: Nested, leaves: list[Component]) -> Structure:
     kind = type(value)
     if kind is tuple:
         return Structure(tuple, tuple(range(len(value))), tuple(_flatten(v, leaves) for v in value))
@@ -204,7 +204,7 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     return LEAF
 
 
-def in_order(keys: Iterable[object]) -> list[Any]:
+def in_order(keys: Iterable[object]) -> list[Component]:
     """Return the keys of a dict in the order in which its components stand."""
     try:
         return sorted(keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,15 @@ from headrace.columns.arrow_text import binary
 from headrace.columns.block import Block
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
+from headrace.core.types import LibraryObject, StrPath
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.datasets import is_dataset
 from headrace.preprocessing.base import one_element
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,10 @@ class How:
     """How the pass runs: `steps` elements of a dataset, and as `hr.feature_column.DenseFeatures.adapt` has it."""
 
     steps: int | None = None
-    state: Any = None
+    state: StrPath | None = None
     save_every: float = 30.0
     progress: bool | None = None
-    cluster: Any = None
+    cluster: LibraryObject = None
 
 
 def learn(layer: object, data: object, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from headrace import _native
 from headrace.columns import RaggedText, Stacked, text_column
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Tensor, TensorLike
+from headrace.core.types import AnyFunction, Array, Component, LibraryObject, Tensor, TensorLike
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -69,7 +68,7 @@ def _spec(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> TensorSp
     return made if layer.dtype is None else TensorSpec(made.shape, layer.dtype)
 
 
-def _block(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> Callable[..., Any]:
+def _block(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> AnyFunction:
     axes = inputs[0].rank or 0
 
     def run(*columns: Column) -> Column:
@@ -97,7 +96,7 @@ def _cast(made: Column, dtype: DTypeLike) -> Column:
     return Ragged(_cast(made.values, dtype), made.offsets) if isinstance(made, Ragged) else made.astype(dtype)
 
 
-def one_element(value: Any) -> Column:
+def one_element(value: Component) -> Column:
     """Return a column that has this one element."""
     if isinstance(value, Ragged):
         return Ragged(value, [0, len(value)])
@@ -126,7 +125,7 @@ def _run(columns: list[Any], layer: PreprocessingLayer, axes: int) -> Column:
     return layer.finished(made.reshape(shape), axes)
 
 
-def settle_options(layer: Any, known: tuple[str, ...] = MODES) -> None:
+def settle_options(layer: LibraryObject, known: tuple[str, ...] = MODES) -> None:
     """Check the options of all layers, `output_mode`, `sparse` and `dtype`, while the layer is constructed."""
     name = type(layer).__name__
     if hasattr(layer, "output_mode"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +12,7 @@ import numpy as np
 from headrace.columns import Varied
 from headrace.columns.block import Block
 from headrace.columns.kind import Column
-from headrace.core.types import Array, Nested, StrPath, Tensor, TensorLike
+from headrace.core.types import Argument, Array, Component, LibraryObject, Nested, StrPath, Tensor, TensorLike
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Quantiles
@@ -27,7 +27,7 @@ from headrace.preprocessing.row_moments import RowMoments
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-Path = tuple[Any, ...]
+Path = tuple[Hashable, ...]
 
 
 def component_paths(structure: Structure) -> list[Path]:
@@ -57,7 +57,7 @@ class ComponentLayers(ABC):
             return self._changed(components[0], ())
         return tuple(self._changed(each, (i,)) for i, each in enumerate(components))
 
-    def _changed(self, value: Any, path: Path) -> Nested:
+    def _changed(self, value: Component, path: Path) -> Nested:
         kind = type(value)  # of a symbol too, which has no other class than its own
         if issubclass(kind, Mapping):
             return {key: self._changed(each, (*path, key)) for key, each in value.items()}
@@ -73,7 +73,7 @@ class ComponentLayers(ABC):
 
     @classmethod
     def _learn(
-        cls, ds: Any, columns: Sequence[object] | None, make: Callable[[TensorSpec], object], **how: Any
+        cls, ds: Any, columns: Sequence[object] | None, make: Callable[[TensorSpec], object], **how: Argument
     ) -> dict[str, Any]:
         """Return what is learnt of each component: of all of real numbers, or of those named."""
         found: dict[str, Any] = {}
@@ -103,7 +103,7 @@ class ComponentLayers(ABC):
 
     @classmethod
     @abstractmethod
-    def _take(cls, learner: Any, column: Column, values: Array) -> None: ...
+    def _take(cls, learner: LibraryObject, column: Column, values: Array) -> None: ...
 
     @classmethod
     @abstractmethod

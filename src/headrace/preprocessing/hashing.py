@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.columns.kind import Column
+from headrace.core.types import Component, Nested
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.crossed import FIRST_HASH
 from headrace.feature_column.raw import Hashes, Raw, hash_values
@@ -37,12 +37,12 @@ class Hashing(PreprocessingLayer):
     """
 
     num_bins: int
-    mask_value: Any = None
-    salt: Any = None
+    mask_value: Component = None
+    salt: Nested = None
     output_mode: str = "int"
     sparse: bool = False
     name: str | None = field(default=None, kw_only=True)
-    dtype: Any = field(default=None, kw_only=True)
+    dtype: DTypeLike | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         bins(self.num_bins)
@@ -87,7 +87,7 @@ class HashedCrossing(PreprocessingLayer):
     output_mode: str = "int"
     sparse: bool = False
     name: str | None = None
-    dtype: Any = None
+    dtype: DTypeLike | None = None
     inputs = 2
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ class HashedCrossing(PreprocessingLayer):
         return encoded_spec(shape, self.output_mode, self.num_bins)
 
 
-def salt_words(salt: Any, layer: str) -> tuple[int, int] | None:
+def salt_words(salt: Nested, layer: str) -> tuple[int, int] | None:
     """Return the key of SipHash, of one integer or two."""
     if salt is None:
         return None
@@ -127,13 +127,13 @@ def salted_hashes(raw: Raw, salt: tuple[int, int] | None) -> Hashes:
     return raw.hashes() if salt is None else hash_values(raw, np.array([word % 2**64 for word in salt], np.uint64))
 
 
-def bins(count: Any) -> None:
+def bins(count: int) -> None:
     """Check the number of bins."""
     if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
         raise ValueError(f"num_bins must be at least 1, not {count!r}")
 
 
-def _equal(raw: Raw, value: Any) -> NDArray[np.bool_]:
+def _equal(raw: Raw, value: Component) -> NDArray[np.bool_]:
     if raw.text is None:
         return np.asarray(raw.numbers == value)
     wanted = value.encode() if isinstance(value, str) else bytes(value)

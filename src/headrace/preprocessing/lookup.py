@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.kind import Column
-from headrace.core.types import Array, Component, StrPath, TensorLike
+from headrace.core.types import Array, Component, Nested, StrPath, TensorLike
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
@@ -32,15 +32,15 @@ class Lookup(PreprocessingLayer):
 
     max_tokens: int | None = None
     num_oov_indices: int = 1
-    mask_token: Any = None
-    oov_token: Any = None
-    vocabulary: Any = field(default=None, repr=False)
-    idf_weights: Any = field(default=None, repr=False, kw_only=True, compare=False)
+    mask_token: Component = None
+    oov_token: Component = None
+    vocabulary: TensorLike = field(default=None, repr=False)
+    idf_weights: TensorLike = field(default=None, repr=False, kw_only=True, compare=False)
     invert: bool = field(default=False, kw_only=True)
     output_mode: str = field(default="int", kw_only=True)
     pad_to_max_tokens: bool = field(default=False, kw_only=True)
     sparse: bool = field(default=False, kw_only=True)
-    salt: Any = field(default=None, kw_only=True)
+    salt: Nested = field(default=None, kw_only=True)
     name: str | None = field(default=None, kw_only=True)
     table: VocabularyTable | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -262,11 +262,11 @@ class StringLookup(Lookup):
            [2, 2]])
     """
 
-    oov_token: Any = "[UNK]"
+    oov_token: Component = "[UNK]"
     encoding: str = field(default="utf-8", kw_only=True)
     """How `get_vocabulary` and `invert` read bytes."""
 
-    def _readable(self, token: Any) -> Component:
+    def _readable(self, token: Component) -> Component:
         try:
             return token.decode(self.encoding)
         except UnicodeDecodeError:
@@ -305,7 +305,7 @@ class IntegerLookup(Lookup):
     array([2, 0, 1])
     """
 
-    oov_token: Any = -1
+    oov_token: Component = -1
     vocabulary_dtype: str = field(default="int64", kw_only=True)
     oov_method: str = field(default="floormod", kw_only=True)
     """How several indices for unknown values are dealt out: by the rest, or by "farmhash"."""

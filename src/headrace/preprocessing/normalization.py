@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import StrPath, TensorLike
+from headrace.core.types import Nested, StrPath, TensorLike
 from headrace.feature_column.learnable import deviation, normalized
 from headrace.feature_column.learners import Moments
 from headrace.feature_column.raw import Raw
@@ -43,12 +43,12 @@ class Normalization(PreprocessingLayer):
     array([-1.,  0.,  2.], dtype=float32)
     """
 
-    axis: Any = -1
-    mean: Any = None
-    variance: Any = None
+    axis: Nested = -1
+    mean: TensorLike = None
+    variance: TensorLike = None
     invert: bool = False
     name: str | None = field(default=None, kw_only=True)
-    dtype: Any = field(default=None, kw_only=True)
+    dtype: DTypeLike | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         settle_options(self)

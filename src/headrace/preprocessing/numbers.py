@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.columns.kind import Column
@@ -45,7 +45,7 @@ class Discretization(PreprocessingLayer):
     epsilon: float = 0.01
     output_mode: str = "int"
     sparse: bool = False
-    dtype: Any = None
+    dtype: DTypeLike | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class CategoryEncoding(PreprocessingLayer):
     output_mode: str = "multi_hot"
     sparse: bool = False
     name: str | None = field(default=None, kw_only=True)
-    dtype: Any = field(default=None, kw_only=True)
+    dtype: DTypeLike | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         settle_options(self, known=("one_hot", "multi_hot", "count"))

@@ -8,13 +8,12 @@ from functools import cache, singledispatch
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any
 
 import numpy as np
 
 from headrace.columns.block import element
 from headrace.core.keys import ROOT, mix_key
-from headrace.core.types import Component, Nested
+from headrace.core.types import Component, Nested, UserFunction
 from headrace.errors import ElementError
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
@@ -53,7 +52,7 @@ class Row:
     """An element or the error in its place, with its id."""
 
     id: tuple[int, int]
-    value: Any
+    value: Nested
 
 
 @singledispatch
@@ -80,7 +79,7 @@ class Unmade:
     """The components of an element whose class rejects them: an error when the element is used."""
 
     structure: Structure
-    leaves: list[Any]
+    leaves: list[Component]
     error: Exception
 
 
@@ -93,7 +92,7 @@ def element_of(structure: Structure, leaves: Iterable[object]) -> Nested:
         return Unmade(structure, leaves, error)
 
 
-def parts_of(value: object) -> tuple[Structure, list[Any]]:
+def parts_of(value: object) -> tuple[Structure, list[Component]]:
     """Return the structure and the components of an element."""
     return (value.structure, value.leaves) if isinstance(value, Unmade) else flatten(value)
 
@@ -121,7 +120,7 @@ def value_of(value: object) -> Nested:
     return element_of(*element(value))
 
 
-def call(fn: Any, value: Any) -> Nested:
+def call(fn: UserFunction, value: Nested) -> Nested:
     """Return the user's function on one element."""
     return fn(*value) if type(value) is tuple else fn(value)
 

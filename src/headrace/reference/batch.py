@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from headrace.core.ragged import Ragged
-from headrace.core.types import Nested
+from headrace.core.types import Component, Nested
 from headrace.errors import ElementError, SpecError
 from headrace.ops.batch import Batch
 from headrace.plan import mismatch
@@ -32,7 +31,7 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
         number += 1
 
 
-def stack_elements(node: Node, values: list[Any], number: int) -> Nested:
+def stack_elements(node: Node, values: list[Component], number: int) -> Nested:
     """Return the elements as one, or the error that they cannot be."""
     flat = [parts_of(v) for v in values]
     structure = flat[0][0]
@@ -40,7 +39,7 @@ def stack_elements(node: Node, values: list[Any], number: int) -> Nested:
     if other is not None:
         why = mismatch.why_structures_differ(Spec.of(values[0]), Spec.of(values[other]), other)
         return node.error(SpecError(why), number)
-    leaves: list[Any] = []
+    leaves: list[Component] = []
     for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
         if any(isinstance(v, Ragged) for v in column):

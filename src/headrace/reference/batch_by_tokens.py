@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from headrace.core.keys import mix_key
+from headrace.core.types import Component
 from headrace.errors import ElementError
 from headrace.ops.batch_by_tokens import BatchByTokens
 from headrace.ops.padded_batch import PaddedBatch, Padding
@@ -94,7 +94,7 @@ def _batch(node: BatchByTokens, at: Place, batch: list[Sized]) -> Row:
     group = [row for _, _, row in batch]
     number = batch[0][1]
     if len({parts_of(row.value)[0] for row in group}) > 1:
-        made: Any = stack_elements(node, [row.value for row in group], number)
+        made: Component = stack_elements(node, [row.value for row in group], number)
         return Row(fold_id(group[0].id, 3), made)
     memory = window_of(group, node.input.spec)._node
     (row,) = rows(_batching(node, memory, group), at)
@@ -110,7 +110,7 @@ def _batching(node: BatchByTokens, memory: Node, group: list[Row]) -> Node:
         return RaggedBatch(memory, size, site=node.site)
     structure, leaves = parts_of(group[0].value)
     known = node.input.spec
-    shapes: list[Any] = []
+    shapes: list[Component] = []
     for i, leaf in enumerate(leaves):
         fixed = known.structure == structure and not node.input.tentative and known.leaves[i].shape
         if not np.ndim(leaf) or node.limits.multiple == 1 or (fixed and fixed[0] is not None):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 from headrace.columns.block import Block
+from headrace.core.types import Component, LibraryObject, Nested
 from headrace.errors import SpecError
 from headrace.formats.tables.tables import table_columns
 from headrace.ops.flat_map import FlatMap
@@ -22,7 +22,7 @@ from headrace.sources.sql.dense import DenseRows
 def _(node: Parts, at: Place) -> Iterator[Row]:
     fixed = node.laid_out(None)
 
-    def one(part: object) -> Any:
+    def one(part: object) -> LibraryObject:
         return SimpleNamespace(_node=fixed.fn(part))
 
     alike: Node = FlatMap(fixed.input, one, node.seed, site=node.site)
@@ -40,11 +40,11 @@ def _(node: Parts, at: Place) -> Iterator[Row]:
 def _(node: PartRows | DenseRows, at: Place) -> Iterator[Row]:
     number, choice = 0, node.source.choice
     structure, columns = node.structures
-    reader: Any = node.source.open(node.part, node.source.start)
+    reader: Component = node.source.open(node.part, node.source.start)
     try:
         for batch in reader:
             for i in range(batch.num_rows):
-                value: Any
+                value: Nested
                 try:
                     value = next(Block(structure, table_columns(batch.slice(i, 1), columns, choice), 1).elements())
                 except SpecError as error:

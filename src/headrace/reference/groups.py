@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
-from headrace.core.types import Nested
+from headrace.core.types import AnyFunction, Component, Nested
 from headrace.errors import ElementError, SpecError
 from headrace.indexed.memory import Memory
 from headrace.plan.datasets import dataset_of
+from headrace.plan.node import AnyNode
 from headrace.plan.spec import Spec
 from headrace.reference.base import Place, Row, call, fold_id, parts_of, private_copy, rows
 
@@ -22,11 +22,11 @@ def first_error(group: list[Row]) -> ElementError | None:
 def window_of(group: list[Row], spec: Spec) -> Nested:
     """Return a dataset of these elements, one structure."""
     structure = parts_of(group[0].value)[0]
-    columns: list[Any] = [list(c) for c in zip(*(parts_of(row.value)[1] for row in group), strict=True)]
+    columns: list[Component] = [list(c) for c in zip(*(parts_of(row.value)[1] for row in group), strict=True)]
     return dataset_of(Memory(spec, len(group), structure, columns, "window"))
 
 
-def batches_of(node: Any, at: Place, assemble: Any) -> Iterator[Row]:
+def batches_of(node: AnyNode, at: Place, assemble: AnyFunction) -> Iterator[Row]:
     """Yield what `assemble` makes of the elements of each batch."""
     source = rows(node.input, at)
     number = 0
@@ -43,7 +43,7 @@ def batches_of(node: Any, at: Place, assemble: Any) -> Iterator[Row]:
         number += 1
 
 
-def groups_of(node: Any, at: Place, reduced: Any, numbers: dict[tuple[int, int], int]) -> Iterator[Row]:
+def groups_of(node: AnyNode, at: Place, reduced: AnyFunction, numbers: dict[tuple[int, int], int]) -> Iterator[Row]:
     """Yield what `reduced` makes of the rows of one key, once there are enough; at the end, of what is left."""
     groups: dict[int, list[Row]] = {}
     for number, row in enumerate(rows(node.input, at)):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from headrace.columns.text import is_of_bytes
-from headrace.core.types import Nested
+from headrace.core.types import Component, Nested
 from headrace.errors import SpecError
 from headrace.ops.padded_batch import PaddedBatch
 from headrace.reference.base import Place, Row, element_of, parts_of, rows
@@ -20,7 +19,7 @@ def _(node: PaddedBatch, at: Place) -> Iterator[Row]:
     return batches_of(node, at, lambda values: _pad(node, values))
 
 
-def _pad(node: PaddedBatch, values: list[Any]) -> Nested:
+def _pad(node: PaddedBatch, values: list[Component]) -> Nested:
     structure = parts_of(values[0])[0]
     targets = node.padding.targets(structure)
     dtypes = [getattr(v, "dtype", np.dtype(type(v))) for v in parts_of(values[0])[1]]
@@ -37,13 +36,13 @@ def _pad(node: PaddedBatch, values: list[Any]) -> Nested:
             if any(n > w for n, w in zip(sizes, wanted, strict=True)):
                 raise SpecError(f"an element of length {sizes[0]} does not fit into {wanted[0]}")
             sizes = wanted
-        zero: Any = 0
+        zero: Component = 0
         if column[0].dtype == object:
             kinds = {type(v) for c in column for v in c.flat} or {bytes for c in column if is_of_bytes(c.dtype)}
             zero = b"" if bytes in kinds else ""
         out = np.full((len(column), *sizes), zero if filler is None else filler, column[0].dtype)
         for number, row in enumerate(column):
-            place: Any = (number, *map(slice, row.shape))
+            place: Component = (number, *map(slice, row.shape))
             out[place] = row
         leaves.append(out)
     return element_of(structure, leaves)

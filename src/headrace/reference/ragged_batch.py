@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from headrace.core.ragged import Ragged
-from headrace.core.types import Nested
+from headrace.core.types import Component, Nested
 from headrace.ops.ragged_batch import RaggedBatch, ragged_axes
 from headrace.plan.node import Node
 from headrace.reference.base import Place, Row, as_array, element_of, parts_of, rows
@@ -20,10 +19,10 @@ def _(node: RaggedBatch, at: Place) -> Iterator[Row]:
     return batches_of(node, at, lambda values: stack_ragged(node.input, values))
 
 
-def stack_ragged(source: Node, values: list[Any]) -> Nested:
+def stack_ragged(source: Node, values: list[Component]) -> Nested:
     """Return the elements, which `source` gave, as one."""
     structure = parts_of(values[0])[0]
-    leaves: list[Any] = []
+    leaves: list[Component] = []
     for i, axes in enumerate(ragged_axes(source, structure)):
         column = [parts_of(v)[1][i] for v in values]
         if isinstance(column[0], Ragged):
@@ -35,7 +34,7 @@ def stack_ragged(source: Node, values: list[Any]) -> Nested:
     return element_of(structure, leaves)
 
 
-def _ragged(arrays: list[Any], axes: int) -> Ragged:
+def _ragged(arrays: list[Component], axes: int) -> Ragged:
     """Return arrays with their first `axes` axes ragged, or as many as they need."""
     if axes == 1 and len({a.shape[1:] for a in arrays}) == 1:
         return Ragged.from_rows(arrays)

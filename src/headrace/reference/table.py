@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,7 +24,7 @@ def _(node: Table, at: Place) -> Iterator[Row]:
                 yield Row((at.path, i), _element(node, chunk, number - start, i))
 
 
-def _element(node: Table, chunk: list[Any], row: int, number: int) -> Nested:
+def _element(node: Table, chunk: list[Component], row: int, number: int) -> Nested:
     structure = node.spec.structure
     assert structure is not None
     leaves = []
@@ -37,7 +36,7 @@ def _element(node: Table, chunk: list[Any], row: int, number: int) -> Nested:
     return element_of(structure, leaves)
 
 
-def _cell(value: Any, spec: LeafSpec) -> Component:
+def _cell(value: Nested, spec: LeafSpec) -> Component:
     """Return a value of an array as it is; an Arrow scalar by way of Python."""
     if not hasattr(value, "as_py"):
         return value
@@ -49,7 +48,7 @@ def _cell(value: Any, spec: LeafSpec) -> Component:
     return _array(plain, spec.shape, object if text else spec.dtype)
 
 
-def _array(values: list[Any], shape: tuple[int | None, ...], dtype: DTypeLike | None) -> Component:
+def _array(values: list[Component], shape: tuple[int | None, ...], dtype: DTypeLike | None) -> Component:
     """Return nested lists as an array, or ragged up to the last axis whose lengths differ."""
     if None not in shape[1:]:
         return np.array(values, dtype=dtype).reshape(len(values), *shape[1:])

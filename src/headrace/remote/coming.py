@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.core.types import Reduced
 from headrace.remote.ranges import begin_opening, is_asynchronous
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Coming:
         for each in begun.values():
             each.drop()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Coming, ()
 
 

@@ -8,6 +8,8 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
+from headrace.core.types import JsonObject
+
 FIRST_BUCKET_SECONDS = 0.001
 """The upper end of the histogram's first bucket; every other one is twice as wide as the one before."""
 BUCKETS = 18
@@ -58,7 +60,7 @@ class StoreCounters:
             self._hits += hits
             self._misses += misses
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """Return all numbers; `latency` has the upper end of each bucket in seconds, and how many answers it holds."""
         with self._lock:
             return {

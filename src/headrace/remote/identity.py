@@ -8,9 +8,10 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from headrace.core.owned_file import DescriptorFile, OwnedFile
+from headrace.core.types import Reduced
 from headrace.errors import StateError
 from headrace.storage.files import naming
 
@@ -118,7 +119,7 @@ class Token:
         self._seen = seen
         self._file = file
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Token, (self.path, self.to_json())
 
     def to_json(self) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.core.types import JsonObject
 from headrace.errors import TransportError
 from headrace.remote.faults import LengthError
 from headrace.remote.identity import Identity, Token
@@ -67,7 +68,7 @@ Buffer = bytes | memoryview
 PendingRanges = dict[Bounds, Future[bytes]]
 
 
-def identity_of(info: dict[str, Any]) -> Identity:
+def identity_of(info: JsonObject) -> Identity:
     """Return the identity of a file from its store's metadata."""
     known = next((f"{key} {info[key]}" for key in STAMPS if info.get(key)), None)
     if known is None:
@@ -83,7 +84,7 @@ def remote_identity(path: str, via: Transport) -> Identity:
 
 def remote_identities(paths: Sequence[str], via: Transport) -> dict[str, Identity | None]:
     """Return what files are now, None for missing ones. Several requests run at a time."""
-    begun: dict[str, Future[dict[str, Any]]] = {}
+    begun: dict[str, Future[JsonObject]] = {}
     found: dict[str, Identity | None] = {}
     for i, path in enumerate(paths):
         for each in paths[i : i + REQUESTS_IN_FLIGHT]:
@@ -95,7 +96,7 @@ def remote_identities(paths: Sequence[str], via: Transport) -> dict[str, Identit
     return found
 
 
-def _answer(path: str, via: Transport, begun: dict[str, Future[dict[str, Any]]]) -> dict[str, Any]:
+def _answer(path: str, via: Transport, begun: dict[str, Future[JsonObject]]) -> JsonObject:
     return via.wait(begun.pop(path) if path in begun else begin_asking(via, *via.system(path)))
 
 
@@ -137,7 +138,7 @@ class RemoteFile:
         """Return which file it is."""
         return self._identity
 
-    def _is_this(self, info: dict[str, Any]) -> bool:
+    def _is_this(self, info: JsonObject) -> bool:
         return identity_of(info) == self._identity
 
     def read_into(self, out: NDArray[np.uint8], offset: int) -> int:

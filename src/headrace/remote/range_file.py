@@ -13,10 +13,10 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from headrace import _native
 from headrace.core.owned_file import DescriptorFile, OwnedFile
+from headrace.core.types import JsonObject, JsonValue
 from headrace.errors import NONSENSE
 
 MAGIC = "headrace range 2"
@@ -41,7 +41,7 @@ def describe(of: str, start: int, stop: int, data: bytes) -> bytes:
     return text + LENGTH.pack(len(text))
 
 
-def _description(data: Any) -> dict[str, Any] | None:
+def _description(data: JsonValue) -> JsonObject | None:
     """Parse the trailer in the bytes of a cache file, or its last ones; None if it is invalid."""
     end = len(data) - LENGTH.size
     try:
@@ -86,7 +86,7 @@ def is_whole(descriptor: int, count: int | None = None) -> bool:
     return _fits(mapped.data, count) and mapped.intact
 
 
-def _fits(data: Any, count: int | None) -> bool:
+def _fits(data: JsonValue, count: int | None) -> bool:
     told = _description(data)
     try:
         size = told["stop"] - told["start"] if told is not None else -1

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from headrace.core.types import LibraryObject
+from headrace.core.types import Argument, JsonObject, LibraryObject
 from headrace.remote.faults import ReplacedError, is_passing
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MAX_CACHED_ANSWERS = 1 << 17
 """How many answers of stores are cached at most, if they may be cached."""
 
 T = TypeVar("T")
-Info = dict[str, Any]
+Info = JsonObject
 FetchRange = Callable[[int, int], Coroutine[Any, Any, bytes]]
 
 
@@ -50,7 +50,7 @@ def is_asynchronous(system: object) -> bool:
     return isinstance(system, AsyncFileSystem)
 
 
-def begin_asking(via: Transport, system: Any, name: str) -> Future[Info]:
+def begin_asking(via: Transport, system: LibraryObject, name: str) -> Future[Info]:
     """Ask what a store knows of a file now: not what it said in a listing some time ago."""
     if is_asynchronous(system):
         return via.begin(system, _info(system, name))
@@ -58,7 +58,7 @@ def begin_asking(via: Transport, system: Any, name: str) -> Future[Info]:
     return done(lambda: system.info(name))
 
 
-async def _info(system: Any, name: str) -> Info:
+async def _info(system: LibraryObject, name: str) -> Info:
     system.invalidate_cache(name)
     if "gs" in _protocols(system) and hasattr(system, "_get_object"):
         found: Info = await system._get_object(name)  # `_info` also asks whether it is a folder
@@ -66,7 +66,7 @@ async def _info(system: Any, name: str) -> Info:
     return await system._info(name)  # type: ignore[no-any-return]
 
 
-def _protocols(system: Any) -> set[str]:
+def _protocols(system: LibraryObject) -> set[str]:
     return {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
 
 
@@ -102,7 +102,7 @@ def begin_opening(via: Transport, system: object, name: str, *, first: int = 0) 
     return future
 
 
-async def _open_object(system: Any, name: str, first: int) -> FirstAnswer:
+async def _open_object(system: LibraryObject, name: str, first: int) -> FirstAnswer:
     system.invalidate_cache(name)
     open_with = next((how for protocol, how in OPEN_WITH_BYTES.items() if protocol in _protocols(system)), None)
     if first and open_with is not None:
@@ -126,7 +126,7 @@ async def _open_s3(system: object, name: str, first: int) -> FirstAnswer:
         answer["Body"].close()
 
 
-async def _open_gs(system: Any, name: str, first: int) -> FirstAnswer:
+async def _open_gs(system: LibraryObject, name: str, first: int) -> FirstAnswer:
     headers, data = await system._call("GET", system.url(name), headers={"Range": f"bytes=0-{first - 1}"})
     hashes = dict(each.strip().split("=", 1) for each in headers["x-goog-hash"].split(","))
     size = int(headers["Content-Range"].rpartition("/")[2])
@@ -138,14 +138,14 @@ OPEN_WITH_BYTES = {"s3": _open_s3, "gs": _open_gs}
 """Stores that identify the object along with the bytes of a range."""
 
 
-async def _get_s3(system: Any, name: str, start: int, stop: int, **asked: Any) -> Any:
+async def _get_s3(system: LibraryObject, name: str, start: int, stop: int, **asked: Argument) -> LibraryObject:
     bucket, key, version = system.split_path(name)
     asked |= {"VersionId": version} if version else {}
     which = {"Bucket": bucket, "Key": key, "Range": f"bytes={start}-{stop - 1}"}
     return await system._call_s3("get_object", **which, **asked, **system.req_kw)
 
 
-def _remember_answer(system: Any, name: str, future: Future[FirstAnswer]) -> None:
+def _remember_answer(system: LibraryObject, name: str, future: Future[FirstAnswer]) -> None:
     if not future.cancelled() and future.exception() is None:
         if len(_answers) >= MAX_CACHED_ANSWERS:
             _answers.clear()
@@ -176,7 +176,9 @@ class Requests:
 
     ahead = True
 
-    def __init__(self, via: Transport, system: Any, name: str, info: Info, is_this: Callable[[Info], bool]) -> None:
+    def __init__(
+        self, via: Transport, system: LibraryObject, name: str, info: Info, is_this: Callable[[Info], bool]
+    ) -> None:
         self._via = via
         self._system = system
         self._name = name
@@ -196,7 +198,7 @@ class Requests:
         """Nothing is open."""
 
 
-def _pin_object(system: Any, name: str, info: Info) -> FetchRange | None:
+def _pin_object(system: LibraryObject, name: str, info: Info) -> FetchRange | None:
     """Return a function that requests ranges of this very object, None if the store has no such request."""
     protocols = _protocols(system)
     if "s3" in protocols and info.get("ETag"):
@@ -220,7 +222,7 @@ async def _from_s3(system: object, name: str, tag: str, start: int, stop: int) -
         answer["Body"].close()
 
 
-async def _from_http(system: Any, name: str, info: Info, start: int, stop: int) -> bytes:
+async def _from_http(system: LibraryObject, name: str, info: Info, start: int, stop: int) -> bytes:
     stamp = "ETag" if info.get("ETag") else "Last-Modified"
     how = dict(system.kwargs)
     headers = {**how.pop("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
@@ -243,12 +245,12 @@ class Handle:
 
     ahead = False
 
-    def __init__(self, via: Transport, system: Any, name: str, is_this: Callable[[Info], bool]) -> None:
+    def __init__(self, via: Transport, system: LibraryObject, name: str, is_this: Callable[[Info], bool]) -> None:
         self._via = via
         self._system = system
         self._name = name
         self._is_this = is_this
-        self._file: Any = None
+        self._file: LibraryObject = None
         self._checked = -1
         self._lock = threading.RLock()
 

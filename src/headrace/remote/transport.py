@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.core.limits import MAX_RECORD_BYTES
+from headrace.core.types import JsonObject, LibraryObject, Reduced
 from headrace.errors import TransportError
 from headrace.execute.stages.channel import Cancelled
 from headrace.options import Options
@@ -136,7 +137,7 @@ class Transport:
         made.__dict__.update(self.__dict__, _own=own)  # they share pending waits and cancellation
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         kept = (None, None) if self.cache is None else (self.cache.folder, self.cache.limit)
         kept = (*kept, self.valid, self.max_record_bytes)
         return _rebuild, (self.retries, self.timeout, self._stores, self._own, *kept)
@@ -156,9 +157,9 @@ class Transport:
             remedy = f"; pip install 'headrace[{extra}]'" if extra else ""
             raise ImportError(f"{show_path(path)}: {error}{remedy}") from None
 
-    def _options_of(self, path: str) -> dict[str, Any]:
+    def _options_of(self, path: str) -> JsonObject:
         """Return the options for fsspec: for each link of a chained URL, under the name of its protocol."""
-        options: dict[str, Any] = {}
+        options: JsonObject = {}
         for link in path.split("::"):
             protocol = link.partition("://")[0]
             fitting = [key for key in self._stores if key == protocol or ("://" in key and link.startswith(key))]
@@ -246,7 +247,7 @@ class Transport:
         text = hide_secrets(f"{type(said).__name__}: {said}", {**self._stores, **self._own}, [path])
         return " ".join(text.split())
 
-    def begin(self, system: Any, request: Coroutine[Any, Any, T]) -> Future[T]:
+    def begin(self, system: LibraryObject, request: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a request of an asynchronous file system."""
         import asyncio  # which takes long to import, and only stores need it
 
@@ -283,7 +284,7 @@ class Transport:
             future.cancel()
 
 
-def _rebuild(retries: int, timeout: float, stores: Any, own: StorageOptions, *kept: Any) -> Transport:
+def _rebuild(retries: int, timeout: float, stores: LibraryObject, own: StorageOptions, *kept: Any) -> Transport:
     """In another process: the same options, and nothing that waits."""
     names = ("remote_cache", "remote_cache_bytes", "remote_cache_valid", "max_record_bytes")
     options = dict(zip(names, kept, strict=True))

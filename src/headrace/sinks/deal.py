@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from headrace.columns.arrow_text import parts
 from headrace.columns.block import Block
 from headrace.columns.text import holds_text
 from headrace.core.ragged import Ragged
+from headrace.core.types import Array, Component
 from headrace.io.writer import plan_shards
 from headrace.ops.shared.arguments import positive
 from headrace.plan.cardinality import Cardinality
@@ -192,7 +193,7 @@ def _file_of(number: int, how: Dealing) -> tuple[int, int]:
 
 def row_sizes(block: Block) -> int | NDArray[np.int64]:
     """Return the bytes of each row's values, or one number if all are alike, independent of the column layout."""
-    total: Any = ROW_OVERHEAD_BYTES
+    total: Component = ROW_OVERHEAD_BYTES
     for column in block.columns:
         total = total + _sizes(in_own_kinds(column))
     return total if isinstance(total, int) else np.asarray(total, np.int64)
@@ -214,7 +215,7 @@ def _sizes(column: Column) -> Column:
     return np.array([_object_size(value) for value in values(column)], np.int64)
 
 
-def _sums(sizes: Any, offsets: object) -> NDArray[np.int64]:
+def _sums(sizes: Array | int, offsets: object) -> NDArray[np.int64]:
     cuts = np.asarray(offsets, np.int64)
     if isinstance(sizes, int):
         return np.diff(cuts) * sizes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.core.paths import local_only
+from headrace.core.types import JsonObject
 from headrace.iterator import Iterator
 from headrace.ops.snapshot import arrow_codec, tagging
 from headrace.plan.capabilities import require_end
@@ -29,7 +30,7 @@ def save(
     path: str | os.PathLike[str],
     compression: str | None = None,
     shard_func: Callable[..., object] | None = None,
-    checkpoint_args: dict[str, Any] | None = None,
+    checkpoint_args: JsonObject | None = None,
 ) -> None:
     """Write all elements to the directory `path`, to be read by `Dataset.load`. It holds what it held until then.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.cluster.members import Cluster
 from headrace.columns.block import Block
+from headrace.core.types import KeywordArguments, StrPath
 from headrace.execute.budget import cpus
 from headrace.feature_column.gather import gather
 from headrace.plan.structure import flatten
@@ -61,7 +62,7 @@ def statistics(
     *,
     bins: int = 20,
     most_frequent: int = 5,
-    state: Any = None,
+    state: StrPath | None = None,
     save_every: float = 30.0,
     progress: bool | None = None,
     cluster: Cluster | None = None,
@@ -90,7 +91,7 @@ def statistics(
     names = [component_name(path) for path in component_paths(structure)]
     summaries = [Summary() for _ in names]
     purpose = f"statistics of {', '.join(names)}"
-    how = {"state": state, "save_every": save_every, "progress": progress, "cluster": cluster}
+    how: KeywordArguments = {"state": state, "save_every": save_every, "progress": progress, "cluster": cluster}
     with ThreadPoolExecutor(min(cpus(), max(1, len(names))), "headrace-statistics") as threads:
         take = SumUp(summaries, None if cluster is not None else threads)
         gather(self, summaries, take, purpose=purpose, task="statistics", **how)

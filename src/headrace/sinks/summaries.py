@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,14 @@ from headrace.columns import Column, RaggedText, Stacked, Varied, in_own_kinds, 
 from headrace.columns.arrow_text import parts
 from headrace.columns.text import holds_text
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.feature_column.learners import MAX_EXACT_VALUES, Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw
 from headrace.preprocessing.adapt import flat
 from headrace.sinks.spread import Spread
+
+if TYPE_CHECKING:
+    pass
 
 LARGEST_EXACT = 1 << 53
 """Integers up to this are exact in float64."""
@@ -33,8 +36,8 @@ class ColumnStatistics:
     """How many values there are, including missing ones."""
     missing: int = 0
     """NaN, or empty texts."""
-    min: Any = None
-    max: Any = None
+    min: Component = None
+    max: Component = None
     mean: float | None = None
     std: float | None = None
     quantiles: tuple[float, ...] = ()
@@ -57,8 +60,8 @@ class Summary(Learner):
         self.missing: int = 0
         self.kind: str = ""
         self.whole: bool = True  # of numbers, whether all are integers; of texts, whether all are str
-        self.low: Any = None
-        self.high: Any = None
+        self.low: Component = None
+        self.high: Component = None
         self.measured: int = 0
         self.total: int = 0
         self.least: int = -1
@@ -95,7 +98,7 @@ class Summary(Learner):
             self.high = high if self.high is None else max(high, self.high)
         self.spread.take(values)
 
-    def _take_text(self, text: Any, *, measure: bool) -> None:
+    def _take_text(self, text: Column, *, measure: bool) -> None:
         content, cuts = parts(text)
         sizes = np.diff(cuts)
         self.count += len(text)
@@ -229,7 +232,7 @@ def _text_of(column: Column) -> Column:
     return column if holds_text(column) and not column.null_count else None
 
 
-def _as_text(values: list[Any]) -> Column:
+def _as_text(values: list[Component]) -> Column:
     """Return texts in Arrow's layout, as bytes if there are both; no values at all may be texts, too."""
     import pyarrow as pa
 

@@ -15,6 +15,7 @@ from headrace.cluster.ranges import MAX_RANGES, PlanRanges, check_sendable
 from headrace.cluster.splits import with_fixed_seeds
 from headrace.columns import Varied, in_own_kinds
 from headrace.columns.block import Block
+from headrace.core.types import Component
 from headrace.errors import SpecError
 from headrace.iterator import Epochs
 from headrace.iterator import Iterator as PlanIterator
@@ -56,7 +57,7 @@ class PlanPart:
             error.add_note(f"It was raised in partition {self.part} of {self.parts}, by {where}.")
             raise
 
-    def elements(self) -> list[Any]:
+    def elements(self) -> list[Component]:
         """Return all of them."""
         return [element for block in self.blocks() for element in block.elements()]
 

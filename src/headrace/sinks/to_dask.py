@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from headrace.core.types import LibraryObject
+from headrace.core.types import Component, LibraryObject
 from headrace.ops.shared.arguments import one_of
 from headrace.sinks.deal import cut_runs
 from headrace.sinks.tables import (
@@ -68,7 +68,7 @@ def to_dask(self: Dataset, partitions: int | None = None, *, collection: Collect
     return frames.from_delayed(made, meta=meta, verify_meta=False)
 
 
-def elements_of(part: PlanPart) -> list[Any]:
+def elements_of(part: PlanPart) -> list[Component]:
     """Return the elements of a partition, in a task of a bag."""
     return part.elements()
 
@@ -84,15 +84,15 @@ def as_pandas(table: pa.Table) -> LibraryObject:
     return table.to_pandas(types_mapper=pandas.ArrowDtype)
 
 
-def _runs(ds: Dataset) -> Any:
+def _runs(ds: Dataset) -> LibraryObject:
     return cut_runs(whole_plan(ds).blocks(), PARTITION_BYTES)
 
 
-def _elements(run: Any) -> list[Any]:
+def _elements(run: LibraryObject) -> list[Component]:
     return [element for block in run for element in block.elements()]
 
 
-def _scattered(made: Any) -> list[Any]:
+def _scattered(made: LibraryObject) -> list[Component]:
     """Return values with the workers of the current client, each as soon as it is made; without one, here."""
     try:
         from distributed import get_client

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.core.types import LibraryObject
+from headrace.core.types import Component, LibraryObject
 from headrace.errors import WorkerError
 from headrace.sinks.tables import TableColumns, TablePart, plan_parts, rows_to_look_at, whole_plan
 from headrace.sources.sql.database import driver
@@ -47,7 +47,7 @@ def to_ray(self: Dataset, partitions: int | None = None) -> LibraryObject:
     return made
 
 
-def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset) -> LibraryObject:
+def _datasource(data: LibraryObject, parts: list[TablePart], row_bytes: float, ds: Dataset) -> LibraryObject:
     count = ds._node.cardinality
     size = int(row_bytes * count) if count.known else None
     tables = [RayTables(part) for part in parts]
@@ -56,7 +56,7 @@ def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset
     class HeadraceDatasource(data.Datasource):  # type: ignore[misc]
         """One read task per part, however many Ray requests."""
 
-        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Any]:  # noqa: ARG002
+        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Component]:  # noqa: ARG002
             told = BlockMetadata(
                 num_rows=None,
                 size_bytes=None if size is None else size // len(tables),

@@ -19,7 +19,7 @@ from headrace.cluster.jobs import ClusterWork, Job, run_jobs
 from headrace.cluster.members import Cluster
 from headrace.cluster.ranges import PlanRanges
 from headrace.columns.block import Block
-from headrace.core.types import StrPath
+from headrace.core.types import Component, LibraryObject, Nested, StrPath
 from headrace.errors import StorageError
 from headrace.formats.shared.files import as_path, local_path, remote
 from headrace.formats.shared.sidecar import SavedIndex
@@ -63,7 +63,7 @@ def write_on_workers(
     ranges = PlanRanges(plan)
     options, epoch = merge_options(plan), ds._epochs.begin()
 
-    def run(jobs: list[Node]) -> Iterator[Any]:
+    def run(jobs: list[Node]) -> Iterator[Nested]:
         return run_jobs(cluster, jobs, options, epoch)
 
     with shards_of(path, encoding.suffix, overwrite=overwrite, via=via) as files:
@@ -88,7 +88,7 @@ def write_on_workers(
         return names
 
 
-def _kept_rows(files: Shards, ranges: list[Node], run: Any) -> Stored:
+def _kept_rows(files: Shards, ranges: list[Node], run: LibraryObject) -> Stored:
     """Return the rows of all ranges, made by the workers and kept in files beside those that are to be written."""
     if not files.local:
         raise ValueError(
@@ -96,7 +96,7 @@ def _kept_rows(files: Shards, ranges: list[Node], run: Any) -> Stored:
             "write to a folder that all of them see, or leave out cluster="
         )
     place = files.place_elsewhere()
-    parts: list[Any] = []
+    parts: list[Component] = []
     rows = 0
     for folder in run([Job(each, KeepRows(place)) for each in ranges]):
         shelf = Shelf(Path(folder), Types(plainly=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.columns.arrow_text import parts
 from headrace.columns.block import Block, concat
+from headrace.core.types import LibraryObject
 from headrace.formats.shared.format import Format
 from headrace.formats.tfrecord.format import TFRecords
 from headrace.io.binary import bytes_column
@@ -109,8 +110,8 @@ def write_tfrecord(
 class Packed(NamedTuple):
     """Bytes of a file; if they are compressed, the plain ones too, because their checksums end the file."""
 
-    data: Any
-    plain: Any
+    data: LibraryObject
+    plain: LibraryObject
 
 
 class TFRecordEncoding(Encoding):

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from headrace.cluster.members import Cluster
 from headrace.columns.block import Block
+from headrace.core.types import LibraryObject, Nested
 from headrace.execute.budget import cpus
 from headrace.formats.shared.files import as_path
 from headrace.formats.shared.format import Format
@@ -37,11 +38,11 @@ class Encoding(ABC):
     """Rows are made into bytes in runs of about this size."""
 
     @abstractmethod
-    def encode(self, blocks: list[Block]) -> Any:
+    def encode(self, blocks: list[Block]) -> LibraryObject:
         """Return what `FileWriter.write` takes; called on several threads at a time."""
 
     @abstractmethod
-    def size(self, encoded: Any) -> int:
+    def size(self, encoded: LibraryObject) -> int:
         """Return how many bytes these rows will take in the file."""
 
     @abstractmethod
@@ -73,7 +74,7 @@ class FileWriter(ABC):
     """Writes one file."""
 
     @abstractmethod
-    def write(self, encoded: Any) -> None:
+    def write(self, encoded: LibraryObject) -> None:
         """Write what the encoding made, in order."""
 
     @abstractmethod
@@ -203,7 +204,7 @@ def named_columns(block: Block, what: str) -> dict[str, Any]:
     return dict(zip(names, block.columns, strict=True))
 
 
-def _names(structure: Any, outer: tuple[str, ...]) -> list[str]:
+def _names(structure: Nested, outer: tuple[str, ...]) -> list[str]:
     if structure.kind is None:
         return ["/".join(outer)]
     if not issubclass(structure.kind, Mapping):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import Component
 from headrace.errors import SpecError
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
@@ -73,7 +74,7 @@ def _table(data: object) -> pa.Table:
     raise TypeError(f"from_arrow takes a pyarrow Table, RecordBatch or reader, or a list of them, not {_kind(data)}")
 
 
-def _join_batches(items: list[Any] | tuple[object, ...]) -> pa.Table:
+def _join_batches(items: list[Component] | tuple[object, ...]) -> pa.Table:
     import pyarrow as pa
 
     if not items:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import LibraryObject
 from headrace.errors import SpecError
 from headrace.formats.tables.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
@@ -22,7 +23,7 @@ class ArrowDatasetSource(BatchSource):
 
     name = "from_arrow"
 
-    def __init__(self, dataset: Any, choice: Choice) -> None:
+    def __init__(self, dataset: LibraryObject, choice: Choice) -> None:
         self._dataset = dataset
         try:
             self._fragments = list(dataset.get_fragments())
@@ -31,7 +32,7 @@ class ArrowDatasetSource(BatchSource):
                 f"from_arrow: {error} Give the dataset as it was before, and filter the elements: ds.filter(...); "
                 "hr.ParquetDataset(files, filter=) reads only the row groups that may match"
             ) from None
-        self.schema: Any = dataset.schema
+        self.schema: pa.Schema = dataset.schema
         self.parts: int = len(self._fragments)
         self.choice = choice
         paths = "\n".join(getattr(each, "path", str(number)) for number, each in enumerate(self._fragments))

@@ -158,7 +158,7 @@ class BigQuerySource(BatchSource):
         self.parts = max_streams
         self.turns: int | None = max_streams if max_streams > 1 else None
         self._streams: list[str] = []
-        self.schema: Any = self._schema_of(self._begin(1))
+        self.schema: pa.Schema = self._schema_of(self._begin(1))
 
     def __str__(self) -> str:
         said = [f"columns={self._columns}" if self._columns else "", self._restriction and f"WHERE {self._restriction}"]
@@ -178,7 +178,7 @@ class BigQuerySource(BatchSource):
         return self._connect().create_read_session(parent=self._parent, read_session=session, max_stream_count=streams)
 
     @staticmethod
-    def _schema_of(session: Any) -> pa.Schema:
+    def _schema_of(session: LibraryObject) -> pa.Schema:
         import pyarrow as pa
 
         return pa.ipc.read_schema(pa.py_buffer(session.arrow_schema.serialized_schema))
@@ -224,7 +224,9 @@ class Messages(Iterator["pa.RecordBatch"]):
     come, and a stream that gives none until then has stalled.
     """
 
-    def __init__(self, client: Any, stream: str, offset: int, schema: pa.Schema, source: str, timeout: float) -> None:
+    def __init__(
+        self, client: LibraryObject, stream: str, offset: int, schema: pa.Schema, source: str, timeout: float
+    ) -> None:
         self._client, self._stream, self._offset, self._timeout = client, stream, offset, timeout
         self._schema, self._source = schema, source
         self._begin()
@@ -262,7 +264,7 @@ class Messages(Iterator["pa.RecordBatch"]):
         self._has_come = True
         return message
 
-    def _asked(self, work: Callable[[], object]) -> Any:
+    def _asked(self, work: Callable[[], object]) -> LibraryObject:
         try:
             return work()
         except Exception as error:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.core.types import LibraryObject
 from headrace.errors import StateError
 from headrace.formats.tables.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
@@ -25,7 +26,7 @@ PASSING = ("KilledWorker", "CommClosedError", "TimeoutError", "ObjectLostError",
 
 
 def from_dask(
-    collection: Any,
+    collection: LibraryObject,
     *,
     cast: Mapping[str, object] | None = None,
     nulls: Mapping[str, object] | None = None,
@@ -109,14 +110,14 @@ class EngineSource(BatchSource):
 class DaskSource(EngineSource):
     """A DataFrame of Dask's."""
 
-    def __init__(self, frame: Any, choice: Choice) -> None:
+    def __init__(self, frame: LibraryObject, choice: Choice) -> None:
         self.choice: Choice
         import pyarrow as pa
 
         self._frame, self.choice = frame, choice
         self.parts: int = frame.npartitions
         sample = driver("dask.dataframe.utils", "dask").meta_nonempty(frame._meta)
-        self.schema: Any = pa.Table.from_pandas(sample, preserve_index=False).schema.remove_metadata()
+        self.schema: pa.Schema = pa.Table.from_pandas(sample, preserve_index=False).schema.remove_metadata()
         told = repr((frame.npartitions, tuple(map(str, frame.divisions)), list(frame.columns)))
         self.layout: str = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
@@ -133,7 +134,7 @@ class DaskSource(EngineSource):
 class RaySource(EngineSource):
     """A Ray dataset that has run; its blocks are in Ray's object store."""
 
-    def __init__(self, dataset: Any, choice: Choice) -> None:
+    def __init__(self, dataset: LibraryObject, choice: Choice) -> None:
         self.choice = choice
         dataset.context.execution_options.preserve_order = True  # else a state would mean nothing to another run
         self._kept = dataset.materialize()
@@ -142,7 +143,7 @@ class RaySource(EngineSource):
         if not self._blocks:
             raise ValueError("from_ray: the dataset has no rows, so its columns are unknown")
         self.parts: int = len(self._blocks)
-        self.schema: Any = self._table(0).schema
+        self.schema: pa.Schema = self._table(0).schema
         told = repr([rows for bundle in bundles for rows in _block_rows(bundle)])
         self.layout: str = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
@@ -159,7 +160,7 @@ class RaySource(EngineSource):
         return _plain(block if isinstance(block, pa.Table) else pa.Table.from_pandas(block, preserve_index=False))
 
 
-def _block_rows(bundle: Any) -> list[int]:
+def _block_rows(bundle: LibraryObject) -> list[int]:
     """Return the rows of each block in a bundle."""
     told = [block.metadata if hasattr(block, "metadata") else block[1] for block in bundle.blocks]
     return [metadata.num_rows for metadata in told]

@@ -12,7 +12,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
 from headrace.columns.row_builder import ExactRows, ExactValues
-from headrace.core.types import Array, Component, DType, Nested
+from headrace.core.types import Arguments, Array, Component, DType, Nested
 from headrace.errors import SpecError, warn_once
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -85,7 +85,7 @@ class Generator(Node):
     """Calls the function for each pass and reads what it returns."""
 
     generator: Callable[..., Iterable[Any]]
-    args: tuple[Any, ...] = field(repr=False)
+    args: Arguments = field(repr=False)
     signature: Spec
     history: History = field(default_factory=History, repr=False, metadata=TUNING)
 
@@ -101,7 +101,7 @@ class Generator(Node):
     def remark(self) -> str | None:
         return f"{ROW_BY_ROW}a generator gives one element at a time"
 
-    def contents(self) -> tuple[Any, ...]:
+    def contents(self) -> tuple[object, ...]:
         return self.generator, *self.args
 
     def note_end(self, count: int) -> None:
@@ -130,7 +130,7 @@ class GeneratorStream(Stream):
     def __init__(self, node: Generator, ctx: Context, at: At) -> None:  # noqa: ARG002 - a place is a number
         self._node = node
         self._ctx = ctx
-        self._iterator: Iterator[Any] | None = None
+        self._iterator: Iterator[Nested] | None = None
         self._read = 0
         self._over = False
         spec = node.signature.leaves[0] if node.signature.structure == LEAF else None
@@ -160,7 +160,7 @@ class GeneratorStream(Stream):
         return [*self._placed(rows, start), *failure] or END
 
     def _items(self, want: int) -> list[Item]:
-        values: list[Any] = []
+        values: list[Component] = []
         rows = self._exact.rows(want) if self._all_exact and self._exact is not None else None
         failure = self._fetch(values, want) if rows is None else self._fetch_exact(rows, values)
         start = self._read
@@ -175,7 +175,7 @@ class GeneratorStream(Stream):
             made += self._converted(values, start)
         return made + failure
 
-    def _fetch_exact(self, rows: ExactRows, values: list[Any]) -> list[Item]:
+    def _fetch_exact(self, rows: ExactRows, values: list[Component]) -> list[Item]:
         """Fill `rows`, up to the first value that is not just what was promised: that one, and all that follow, is
         looked at more closely.
         """
@@ -190,7 +190,7 @@ class GeneratorStream(Stream):
 
         return self._failure_of(fetch, lambda: rows.count)
 
-    def _fetch(self, values: list[Any], want: int) -> list[Item]:
+    def _fetch(self, values: list[Component], want: int) -> list[Item]:
         """Append up to `want` values.
 
         Single numbers are kept as they are, to be converted together; anything else is converted at once, because the
@@ -206,7 +206,7 @@ class GeneratorStream(Stream):
 
         return self._failure_of(fetch, lambda: len(values))
 
-    def _failure_of(self, fetch: Callable[[Iterator[Any]], bool], done: Callable[[], int]) -> list[Item]:
+    def _failure_of(self, fetch: Callable[[Iterator[Nested]], bool], done: Callable[[], int]) -> list[Item]:
         """Fetch values, which says whether there may be more; what is `done` before an error stays."""
         if self._over:
             return []
@@ -230,7 +230,7 @@ class GeneratorStream(Stream):
         except Exception as error:
             return error
 
-    def _converted(self, values: list[Any], start: int) -> Iterator[Item]:
+    def _converted(self, values: list[Component], start: int) -> Iterator[Item]:
         block = scalars(values, self._node.signature) if self._numbers else None
         if block is not None:
             block.ids = self._ctx.ids_between(start, start + len(values))
@@ -239,7 +239,7 @@ class GeneratorStream(Stream):
         yield from self._placed([self._made(v) for v in values] if self._numbers else values, start)
 
     def _placed(self, rows: list[Conformed], start: int) -> Iterator[Item]:
-        made: list[tuple[Structure, list[Any]]] = []
+        made: list[tuple[Structure, list[Component]]] = []
 
         def flush(end: int) -> Iterator[Item]:
             yield from from_elements(made, self._ctx.ids_between(end - len(made), end))
@@ -264,11 +264,11 @@ class GeneratorStream(Stream):
         self._finish()
 
 
-Conformed = tuple[Structure, list[Any]] | Exception
+Conformed = tuple[Structure, list[Component]] | Exception
 """An element as the signature promises it, or why it is not."""
 
 
-def scalars(values: list[Any], spec: Spec) -> Block | None:
+def scalars(values: list[Component], spec: Spec) -> Block | None:
     """Convert numbers of one type all at once; None if they need individual conversion."""
     dtype = spec.leaves[0].dtype
     assert dtype is not None
@@ -294,11 +294,11 @@ def cast(array: Array, dtype: DType) -> Array:
     return made
 
 
-def conform(value: object, spec: Spec) -> tuple[Structure, list[Any]]:
+def conform(value: object, spec: Spec) -> tuple[Structure, list[Component]]:
     """Return an element as the signature promises it, or an error that names both."""
     structure = spec.structure
     assert structure is not None
-    found: list[Any] = []
+    found: list[Component] = []
     if not _collect(structure, value, found):
         raise SpecError(f"got an element of structure {flatten(value)[0]} where {spec} was promised")
     leaves = [own_leaf(list(v) if isinstance(v, tuple) else v) for v in found]
@@ -315,7 +315,7 @@ def conform(value: object, spec: Spec) -> tuple[Structure, list[Any]]:
     return structure, made
 
 
-def _collect(structure: Structure, value: object, leaves: list[Any]) -> bool:
+def _collect(structure: Structure, value: object, leaves: list[Component]) -> bool:
     """Collect the leaves of `value` as far down as the signature goes. Return False if its structure differs."""
     kind = structure.kind
     if kind is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.core.types import Component
+from headrace.core.types import Component, DType
 from headrace.errors import SpecError
 from headrace.formats.tables.arrow import arrow_spec
 from headrace.ops.zip import zip as zip_datasets
@@ -107,7 +107,7 @@ class Decoded:
     def __getitem__(self, number: int) -> Component:
         return self._value(self._rows[number][self._column])
 
-    def __getitems__(self, numbers: list[int]) -> list[Any]:
+    def __getitems__(self, numbers: list[int]) -> list[Component]:
         return [self._value(value) for value in self._rows[numbers][self._column]]
 
     def _value(self, value: object) -> Component:
@@ -122,7 +122,7 @@ class Decoded:
             return made
 
 
-def _innermost(kind: object) -> Any:
+def _innermost(kind: object) -> DType:
     """Return the dtype of the numbers in a list of any depth; object if they are none."""
     kind = getattr(kind, "storage_type", kind)
     while hasattr(kind, "value_type"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array, Component, Nested, StrPath
+from headrace.core.types import Array, Component, LibraryObject, Nested, StrPath, TensorLike
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path
 from headrace.image.decode import decode_image
@@ -154,8 +154,8 @@ def text_dataset_from_directory(
 
 
 def timeseries_dataset_from_array(
-    data: Any,
-    targets: Any,
+    data: TensorLike,
+    targets: TensorLike,
     sequence_length: int,
     sequence_stride: int = 1,
     sampling_rate: int = 1,
@@ -206,7 +206,7 @@ def timeseries_dataset_from_array(
     goals = None if targets is None else np.asarray(targets)[start:end]
     steps = np.arange(sequence_length) * sampling_rate
 
-    def window(first: Any) -> Nested:
+    def window(first: int) -> Nested:
         taken = series[first + steps]
         return taken if goals is None else (taken, goals[first])
 
@@ -228,7 +228,7 @@ def _resize_padded(image: object, size: tuple[int, int], method: str) -> Compone
     return resize_with_pad(image, *size, method)
 
 
-def _resize_cropped(image: Any, size: tuple[int, int], method: str) -> Component:
+def _resize_cropped(image: Array, size: tuple[int, int], method: str) -> Component:
     """Keras's smart_resize: the largest part in the middle that has the aspect ratio."""
     (height, width), (rows, columns) = image.shape[:2], size
     high = min(height, int(width * rows / columns))
@@ -250,7 +250,7 @@ class _Labels:
             raise ValueError(f"label_mode is 'int', 'categorical', 'binary' or None, not {mode!r}")
         if class_names is not None and labels != "inferred":
             raise ValueError('class_names are for labels="inferred"')
-        self.given: Any = None if mode is None else labels
+        self.given: LibraryObject = None if mode is None else labels
         self.mode = None if labels is None else mode
         self.class_names = class_names
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Item, from_elements, own_leaf, scalar_block
-from headrace.core.types import Component
+from headrace.core.types import Component, LibraryObject
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -32,7 +31,7 @@ class MapStyle(Node):
     """
 
     origin: str = field(repr=False)
-    dataset: Any = field(repr=False)
+    dataset: LibraryObject = field(repr=False)
     rows: int
     live: bool = field(repr=False, default=True)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
@@ -52,7 +51,7 @@ class MapStyle(Node):
     def remark(self) -> str | None:
         return None if hasattr(self.dataset, "__getitems__") else f"{ROW_BY_ROW}the dataset has no __getitems__"
 
-    def contents(self) -> tuple[Any, ...]:
+    def contents(self) -> tuple[object, ...]:
         return (self.dataset,)
 
     @property
@@ -103,13 +102,13 @@ def fetch_map_style(node: MapStyle, ctx: Context, indices: Indices) -> list[Item
     return with_failures(node, scalar_block(indices, ids), results, good, indices)
 
 
-def row(value: object) -> tuple[Structure, list[Any]]:
+def row(value: object) -> tuple[Structure, list[Component]]:
     """Return an element of what a dataset gave: tensors and images are arrays, a list is a tuple."""
     structure, leaves = flatten(tuple(value) if type(value) is list else value)
     return structure, [own_leaf(_array(v)) for v in leaves]
 
 
-def _array(value: Any) -> Component:
+def _array(value: Component) -> Component:
     if hasattr(value, "detach"):  # a torch tensor on any device, with or without gradients
         try:
             return value.numpy(force=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.types import LibraryObject
 from headrace.errors import SpecError
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
@@ -56,7 +57,7 @@ def from_pandas(
             raise TypeError("from_pandas: nulls= names columns of a DataFrame; series.fillna(value) fills a Series")
         keys, arrays = None, [_arrow("the series", frame)]
     else:
-        whole: Any = frame
+        whole: LibraryObject = frame
         keys = whole.columns.tolist()
         check_fillers("from_pandas", nulls, keys)
         arrays = [
@@ -68,7 +69,7 @@ def from_pandas(
     return dataset_of(table_node("from_pandas", table, keys, site=user_site(), name=name))
 
 
-def _arrow(called: str, series: Any, *, missing_nan: bool = False) -> pa.Array | pa.ChunkedArray:
+def _arrow(called: str, series: LibraryObject, *, missing_nan: bool = False) -> pa.Array | pa.ChunkedArray:
     """The values of a series; NaN in NumPy's own floats is a number like any other, among objects it is a null.
 
     With `missing_nan` it is a null there too, for callers that replace nulls.

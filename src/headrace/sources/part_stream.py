@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.columns.block import Block, Failure, Item
+from headrace.core.types import LibraryObject
 from headrace.errors import ElementError, HeadraceError, TransportError
 from headrace.execute.context import Context
 from headrace.execute.stages.channel import Cancelled
@@ -101,7 +102,7 @@ class PartStream(FileStream):
             return TransportError(f"{source}: {said}")
 
     def _drop(self) -> None:
-        reader: Any = self._reader
+        reader: LibraryObject = self._reader
         self._reader = None
         if hasattr(reader, "close"):
             reader.close()
@@ -136,7 +137,7 @@ class PartStream(FileStream):
     def cancel(self) -> None:
         """End all waits for the source."""
         self._cancelled = True
-        reader: Any = self._reader
+        reader: LibraryObject = self._reader
         if hasattr(reader, "cancel"):
             reader.cancel()
 

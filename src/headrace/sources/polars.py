@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import LibraryObject
 from headrace.errors import SpecError
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
@@ -42,7 +43,7 @@ def from_polars(
     single = hasattr(frame, "to_frame")
     if not single and not hasattr(frame, "to_arrow"):
         raise TypeError(f"from_polars takes a polars DataFrame or Series, not {type(frame).__qualname__}")
-    whole: Any = frame.to_frame() if single else frame
+    whole: LibraryObject = frame.to_frame() if single else frame
     table = _arrow(whole)
     keys = None if single else table.column_names
     if nulls:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from headrace import _native
 from headrace.columns.arrow_text import parts
+from headrace.core.types import JsonValue, LibraryObject, Reduced
 from headrace.errors import StateError
 from headrace.plan.marks import OwnMark
 
@@ -35,7 +36,7 @@ class Spot:
         return self.mark
 
     @classmethod
-    def from_json(cls, data: Any) -> Self:
+    def from_json(cls, data: JsonValue) -> Self:
         """Return what `to_json` gave; raises StateError for anything else."""
         if type(data) not in (int, str):
             raise StateError(f"the state is damaged: {data!r:.80} is no mark of a source")
@@ -50,12 +51,12 @@ class SeenRows:
     rows: int
     total: int
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[JsonValue]:
         """Return it as JSON values."""
         return [self.last, self.rows, self.total]
 
     @classmethod
-    def from_json(cls, data: Any) -> Self:
+    def from_json(cls, data: JsonValue) -> Self:
         """Return what `to_json` gave; raises StateError for anything else."""
         match data:
             case [int() | str(), int(), int()]:
@@ -91,7 +92,7 @@ class KeyRun:
     def __init__(self, keys: pa.Array, rest: SeenRows | None = None) -> None:
         import pyarrow as pa
 
-        self.keys: Any = pa.concat_arrays([keys])  # a copy, or all columns would stay that came with them
+        self.keys: LibraryObject = pa.concat_arrays([keys])  # a copy, or all columns would stay that came with them
         self.rest: SeenRows | None = rest
         self.following: KeyRun | None = None
         self._seen: SeenRows | None = None
@@ -154,7 +155,7 @@ class KeyedMark(PartMark):
     def witness(self) -> PartMark:
         return PartMark(self.spot, self.number, self._run.seen_after(self._start))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         rest = self._run.seen_after(len(self._run.keys))
         return _restored_mark, (self.spot, self.number, self._run.keys.slice(self._start), rest)
 

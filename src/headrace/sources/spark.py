@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.core.types import LibraryObject
+from headrace.core.types import LibraryObject, Nested
 from headrace.formats.tables.choice import Choice
 from headrace.sources.engines import EngineSource
 from headrace.sources.parts import parts_dataset
@@ -52,10 +52,10 @@ def from_spark(
 class SparkSource(EngineSource):
     """A DataFrame of Spark's."""
 
-    def __init__(self, frame: Any, choice: Choice) -> None:
+    def __init__(self, frame: LibraryObject, choice: Choice) -> None:
         self._frame = frame
         self.choice: Choice = choice
-        self.schema: Any = frame.limit(0).toArrow().schema.remove_metadata()
+        self.schema: pa.Schema = frame.limit(0).toArrow().schema.remove_metadata()
         self._rows = _rows_of_partitions(frame)
         self.parts: int = 1 if self._rows is None else self._rows.getNumPartitions()
         told = repr((self.parts, frame.columns))
@@ -75,19 +75,19 @@ class SparkSource(EngineSource):
         )
 
 
-def _rows_of_partitions(frame: Any) -> LibraryObject:
+def _rows_of_partitions(frame: LibraryObject) -> LibraryObject:
     """Return an RDD with the Arrow data of each partition as rows of bytes; None if Spark has none."""
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         return None
     return frame.mapInArrow(_packing(), "data binary").rdd
 
 
-def _packing() -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _packing() -> Callable[[Iterator[Nested]], Iterator[Nested]]:
     """Return the function that executors run: defined here, so that it is pickled by value and they need no
     headrace.
     """
 
-    def pack(batches: Iterator[Any]) -> Iterator[Any]:
+    def pack(batches: Iterator[Nested]) -> Iterator[Nested]:
         import pyarrow as pa
 
         for batch in batches:

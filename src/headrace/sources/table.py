@@ -10,6 +10,7 @@ import numpy as np
 from headrace.columns import Column, Indices, join, read_only, take
 from headrace.columns.block import Block, Ids, gathered
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component, LibraryObject, Nested
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -63,7 +64,7 @@ class Table(Held):
     def operation(self) -> str:
         return self.origin
 
-    def contents(self) -> tuple[Any, ...]:
+    def contents(self) -> tuple[object, ...]:
         return *(
             column for start in range(0, self.starts[-1], ROWS_PER_DIGEST) for column in self._run(start)
         ), self.order
@@ -129,7 +130,7 @@ def _block(node: Table, columns: list[Column], first: int, rows: int, ids: Ids |
 def table_node(
     origin: str,
     table: pa.Table,
-    keys: list[Any] | None,
+    keys: list[Component] | None,
     order: Indices | None = None,
     *,
     site: str,
@@ -140,7 +141,7 @@ def table_node(
     """
     found: list[Leaf] = []
     if keys is None:
-        tree: Any = _tree("the column", table.schema.field(0).type, (0,), found, origin)
+        tree: LibraryObject = _tree("the column", table.schema.field(0).type, (0,), found, origin)
     else:
         if not keys:
             raise ValueError(f"{origin}: a table without columns has no elements")
@@ -179,7 +180,7 @@ class Leaf:
         return array
 
 
-def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf], origin: str) -> Any:
+def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf], origin: str) -> Nested:
     """Return what has fields as a dict, anything else as the number of its leaf in `found`."""
     fields = arrow_fields(kind)
     if fields is not None:
@@ -192,7 +193,7 @@ def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf
     return len(found) - 1
 
 
-def _name_parts(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any]:
+def _name_parts(keys: list[Component], parts: list[Component], origin: str) -> dict[Any, Any]:
     tree = dict(zip(keys, parts, strict=True))
     if len(tree) < len(keys):
         twice = sorted({str(k) for k in keys if keys.count(k) > 1})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -25,12 +24,16 @@ from headrace.trace.operation import traced_operation
     spec=lambda path, encoding="utf-8", **_: TensorSpec((), np.str_ if encoding else "S"),  # noqa: ARG005
     block=lambda path, *how, **named: lambda rows: load_text_column(rows, *how, **named),  # noqa: ARG005
 )
-def load_text(path: StrPath, encoding: str | None = "utf-8", *, storage_options: object = None) -> Component:
+def load_text(
+    path: StrPath, encoding: str | None = "utf-8", *, storage_options: Mapping[str, object] | None = None
+) -> Component:
     """Return a whole file as text, or with `encoding=None` as bytes."""
     return next(values(load_text_column([str(path)], encoding, storage_options=storage_options)))
 
 
-def load_text_column(paths: Column, encoding: str | None = "utf-8", *, storage_options: Any = None) -> Column:
+def load_text_column(
+    paths: Column, encoding: str | None = "utf-8", *, storage_options: Mapping[str, object] | None = None
+) -> Column:
     """Return the block form of `load_text`."""
     names = [str(path) for path in values(paths)]
     via = ALONE.using(storage_options)

@@ -169,7 +169,7 @@ def WebDataset(  # noqa: N802 - as others name it
         return ds
     names = (KEY, *form.fields)
 
-    def decoded(row: Any) -> Nested:
+    def decoded(row: Nested) -> Nested:
         return {name: decoders[name](row[name]) if name in decoders else row[name] for name in names}
 
     return ds.map(decoded, num_parallel_calls=num_parallel_calls)

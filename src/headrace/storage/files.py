@@ -18,9 +18,10 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from headrace.core.owned_file import Descriptor, OwnedFile, read_bytes
+from headrace.core.types import BytesLike, JsonObject
 from headrace.errors import NONSENSE, StorageError
 from headrace.storage.locks import HeldLock, lock
 
@@ -99,7 +100,7 @@ class _NamedFile(OwnedFile):
 
     called = ""
 
-    def write(self, data: Any, /) -> int:
+    def write(self, data: BytesLike, /) -> int:
         with naming(self.called):
             return super().write(data)
 
@@ -234,7 +235,7 @@ def await_writer(directory: Path) -> None:
         lock(held.fileno(), wait=True, shared=True)
 
 
-def write_page(path: Path, content: dict[str, Any]) -> None:
+def write_page(path: Path, content: JsonObject) -> None:
     """Write a page of JSON with its checksum."""
     with whole_file(path) as file:
         file.write(seal_page(json.dumps(content, separators=(",", ":")).encode()))
@@ -245,7 +246,7 @@ def seal_page(page: bytes) -> bytes:
     return b'{"crc":%d,"page":%s}\n' % (zlib.crc32(page), page)
 
 
-def read_page(path: Path) -> dict[str, Any]:
+def read_page(path: Path) -> JsonObject:
     """Read a page back; a damaged one is refused."""
     try:
         text = read_bytes(path)

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from headrace import _native
 from headrace.columns import Indices, Notes
 from headrace.columns.block import Block, Failure, Ids, Item, source_ids
 from headrace.core.owned_file import OwnedFile
+from headrace.core.types import JsonObject, JsonValue
 from headrace.errors import NONSENSE, ElementError, StorageError
 from headrace.storage.columns import decoded
 from headrace.storage.files import read_page
@@ -47,7 +48,7 @@ class StoredPart:
     """A part that was written. Rows are checked when they are read, and share memory with the file."""
 
     def __init__(self, path: Path, types: Types) -> None:
-        self.notes: Any
+        self.notes: JsonValue
         self.path = path
         self.start: int = int(path.stem)
         self._types = types
@@ -78,10 +79,10 @@ class StoredPart:
         """In the child of a fork: the thread that held the lock is not here."""
         self._reading = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> JsonObject:
         return {name: value for name, value in vars(self).items() if name not in _OPENED}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: JsonObject) -> None:
         vars(self).update(state)
         self._start()
 
@@ -184,7 +185,7 @@ class StoredPart:
         self._checked.add(number)
         return block
 
-    def _ids(self, entry: dict[str, Any], columns: list[pa.Array]) -> Ids | None:
+    def _ids(self, entry: JsonObject, columns: list[pa.Array]) -> Ids | None:
         if columns:
             ids: Ids = np.asarray(decoded(columns[0], _ID_COLUMN))
             return ids
@@ -263,7 +264,7 @@ def _nonsense() -> tuple[type[BaseException], ...]:
     return *NONSENSE, MemoryError, OSError, pa.ArrowException
 
 
-def _checked_cuts(cuts: Any, crcs: Any) -> tuple[list[int], list[int]]:
+def _checked_cuts(cuts: JsonValue, crcs: JsonValue) -> tuple[list[int], list[int]]:
     numbers = [*cuts, *crcs]
     if any(type(n) is not int or n < 0 for n in numbers) or len(cuts) != len(crcs) or len(cuts) < 2:
         raise ValueError("cuts and checksums are no numbers")
@@ -272,7 +273,7 @@ def _checked_cuts(cuts: Any, crcs: Any) -> tuple[list[int], list[int]]:
     return list(cuts), list(crcs)
 
 
-def _checked_item(item: Any) -> dict[str, Any]:
+def _checked_item(item: JsonValue) -> JsonObject:
     if "error" in item:
         texts = [*item["error"], item["operation"], item["site"] or "", item["provenance"] or ""]
         fine = type(item["ordinal"]) is int and all(isinstance(text, str) for text in texts)
@@ -292,7 +293,7 @@ def _empty_rows(rows: int) -> int:
     return rows
 
 
-def _error(entry: dict[str, Any]) -> ElementError:
+def _error(entry: JsonObject) -> ElementError:
     made = ElementError("", operation=entry["operation"], ordinal=entry["ordinal"], site=entry["site"])
     made.provenance = entry["provenance"]
     made.args = tuple(entry["error"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from functools import cached_property
-from typing import Any
 
+from headrace.core.types import JsonObject
 from headrace.execute.changes import described_nodes
 from headrace.execute.state import description, drawn_seeds, with_seeds
 from headrace.identity.digests import PYTHON, digest_difference
@@ -23,7 +23,7 @@ class Maker:
         self._looker = Looker()
 
     @cached_property
-    def page(self) -> dict[str, Any]:
+    def page(self) -> JsonObject:
         """Return the identity of this plan, as JSON values."""
         return {
             "operations": description(self.plan),
@@ -47,7 +47,7 @@ class Maker:
         structures = [node.spec.structure for node in walk(self.plan)]
         return self._looker.types.union(*(kinds(structure) for structure in structures if structure is not None))
 
-    def differs(self, page: dict[str, Any]) -> str | None:
+    def differs(self, page: JsonObject) -> str | None:
         """Return why the rows of another plan are not those of this one, None if they are.
 
         Files that are not there any more are taken for what they were, if they are called as they were.
@@ -74,7 +74,7 @@ class Maker:
         """Whether files that the plan reads are not there any more."""
         return any(files_gone(node) for node in walk(self.plan))
 
-    def with_stored_seeds(self, page: dict[str, Any]) -> Node:
+    def with_stored_seeds(self, page: JsonObject) -> Node:
         """Return the plan with the seeds that the stored rows were drawn with."""
         return with_seeds(self.plan, page["seeds"])
 

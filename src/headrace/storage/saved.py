@@ -8,8 +8,9 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from headrace.core.types import JsonObject
 from headrace.errors import StorageError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
@@ -85,7 +86,7 @@ def _check(part: StoredPart, spec: Spec, *, sharded: bool) -> None:
         raise StorageError(f"{part.path} has elements {part.layout.structure} but {spec} were saved")
 
 
-def _page(path: Path) -> dict[str, Any]:
+def _page(path: Path) -> JsonObject:
     if not (path / SAVED).exists():
         raise StorageError(f"{path} holds no saved dataset: there is no {SAVED} in it")
     page = read_page(path / SAVED)

@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from headrace.columns.block import Item
+from headrace.core.types import JsonObject, JsonValue
 from headrace.errors import NONSENSE, StorageError
 from headrace.storage.files import TEMPORARY, lock_directory, read_page, write_page
 from headrace.storage.locks import HeldLock
@@ -53,7 +53,7 @@ class Shelf:
         self.path = path
         self.types = types
         self.maker = maker
-        self.header: dict[str, Any] | None = None
+        self.header: JsonObject | None = None
         self.parts: list[StoredPart] = []
         self.complete: bool = False
         self._lock: HeldLock | None = None
@@ -65,7 +65,7 @@ class Shelf:
         return self.parts[-1].start + self.parts[-1].rows if self.parts else 0
 
     @property
-    def notes(self) -> Any:
+    def notes(self) -> JsonValue:
         """What was noted with the last part."""
         return self.parts[-1].notes if self.parts else None
 
@@ -87,7 +87,7 @@ class Shelf:
                 f"{self.path} holds pages that say nothing sensible ({error!r}). Delete it to have it made again"
             ) from error
 
-    def _header(self) -> dict[str, Any] | None:
+    def _header(self) -> JsonObject | None:
         path = self.path / HEADER
         if not path.exists():
             return None
@@ -104,7 +104,7 @@ class Shelf:
             )
         return header
 
-    def _whole(self, page: dict[str, Any]) -> list[StoredPart]:
+    def _whole(self, page: JsonObject) -> list[StoredPart]:
         starts = [*page["parts"], page["rows"]]
         if any(type(start) is not int or not 0 <= start < 10**12 for start in starts):
             raise ValueError(f"parts {str(starts)[:80]}")

@@ -120,7 +120,7 @@ def _in_order(structure: Structure, first: int) -> tuple[Structure, list[int]]:
     return made, [number for _, numbers in parts for number in numbers]
 
 
-def _structure(plain: Any, types: Types) -> Structure:
+def _structure(plain: JsonValue, types: Types) -> Structure:
     if plain == "leaf":
         return LEAF
     if plain == "none":
@@ -157,7 +157,7 @@ def plain_spec(spec: Spec) -> JsonValue:
     return [plain_structure(spec.structure), leaves]
 
 
-def stored_spec(plain: Any, types: Types) -> Spec:
+def stored_spec(plain: JsonValue, types: Types) -> Spec:
     """Return the spec in a JSON value. Raise StorageError if it holds none."""
     if plain is None:
         return Spec.UNKNOWN

@@ -15,8 +15,8 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import JsonObject
 from headrace.errors import StorageError
 from headrace.storage.files import (
     HERE,
@@ -160,7 +160,7 @@ def _finish(swap: Path) -> None:
     shutil.rmtree(done, ignore_errors=True)
 
 
-def _check_list(swap: Path, page: dict[str, Any]) -> dict[str, Any]:
+def _check_list(swap: Path, page: JsonObject) -> JsonObject:
     """Return the list of a swap after checking that it names only files of its own kind and directory."""
     stem, suffix, files = (page.get(name) for name in ("stem", "suffix", "files"))
     if isinstance(stem, str) and isinstance(suffix, str) and isinstance(files, dict) and "/" not in stem + suffix:

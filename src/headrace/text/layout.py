@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace.columns import Column, RaggedText, Stacked, text_column
 from headrace.columns.text import box_words, holds_text, is_of_bytes
 from headrace.core.ragged import Ragged
+from headrace.core.types import Component
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ class TextLayout:
     rows: int
     axes: tuple[int | Offsets, ...] = ()
 
-    def lay(self, values: Any) -> Column:
+    def lay(self, values: Column) -> Column:
         """Return a column of one value for each text: an array, Arrow's text, or ragged rows."""
         import pyarrow as pa
 
@@ -46,7 +47,7 @@ class TextLayout:
             values = Ragged._of(values, cuts)
         return values
 
-    def lay_rows(self, values: Any, cuts: Offsets) -> Column:
+    def lay_rows(self, values: Column, cuts: Offsets) -> Column:
         """Return a column of a row of values for each text."""
         import pyarrow as pa
 
@@ -97,7 +98,7 @@ def texts_of(column: Column) -> tuple[pa.Array, TextLayout]:
     return _as_large(column), TextLayout(len(column))
 
 
-def _in_arrow(rows: list[Any], if_none: type = str) -> pa.Array:
+def _in_arrow(rows: list[Component], if_none: type = str) -> pa.Array:
     import pyarrow as pa
 
     made = text_column(rows) if rows else pa.array([], pa.large_string() if if_none is str else pa.large_binary())

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column, text_column, values
 from headrace.columns.arrow_text import binary, parts
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Nested, Tensor, TensorLike
+from headrace.core.types import AnyFunction, Array, Nested, Tensor, TensorLike
 from headrace.feature_column.raw import plain_column
 from headrace.plan.spec import TensorSpec
 from headrace.text.layout import Offsets, texts_of
@@ -22,7 +22,7 @@ from headrace.trace.operation import traced_operation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=AnyFunction)
 Words = tuple[NDArray[np.uint8], Offsets, Offsets]
 """The bytes of words, the offset of each, and the offsets of each row's words."""
 
@@ -36,8 +36,8 @@ class Work:
     texts, and returns results per row.
     """
 
-    run: Callable[..., Any]
-    dtype: Any = None
+    run: AnyFunction
+    dtype: DTypeLike | None = None
     """The dtype of its results, if they are not text of the same kind."""
     takes_rows: bool = False
     gives_rows: bool = False

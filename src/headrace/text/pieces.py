@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace import _native
 from headrace.columns import Column, values
 from headrace.columns.arrow_text import parts
-from headrace.core.types import Tensor, TensorLike
+from headrace.core.types import Array, Component, Tensor, TensorLike
 from headrace.plan.spec import TensorSpec
 from headrace.text.bytemap import DROP, IDENTITY, changed
 from headrace.text.layout import texts_of
@@ -89,7 +89,7 @@ def reduce_join(input: TensorLike, separator: str | bytes = "", *, axis: int | N
     """
     between = as_bytes_of(separator)
 
-    def run(text: pa.Array, cuts: Any) -> Any:
+    def run(text: pa.Array, cuts: Array) -> Column:
         return in_kind(_native.text_join(*parts(text), cuts, between), text)
 
     return Work(run, takes_rows=True, axis=axis)
@@ -130,7 +130,7 @@ def ngrams(
     padding = 0 if pair is None else -1 if padding_width is None else padding_width
     between, keep = as_bytes_of(separator), bool(preserve_short_sequences)
 
-    def run(text: pa.Array, cuts: Any) -> Column:
+    def run(text: pa.Array, cuts: Array) -> Column:
         made = _native.text_ngrams(*parts(text), cuts, widths, between, left, right, padding, keep)
         return words_in_kind(made, text)
 
@@ -201,7 +201,7 @@ def join(inputs: Sequence[object], separator: str | bytes = "") -> Tensor:
     return next(iter(values(_join_columns(constants, columns, separator))))
 
 
-def _join_columns(constants: list[Any], columns: list[Column], separator: str | bytes) -> Column:
+def _join_columns(constants: list[Component], columns: list[Column], separator: str | bytes) -> Column:
     """Join element by element; a None among the constants stands for the next column."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -218,6 +218,6 @@ def _join_columns(constants: list[Any], columns: list[Column], separator: str | 
     return layout.lay(made.view(pa.large_string()) if plain else made)
 
 
-def _same_layout(one: Any, other: Any) -> bool:
+def _same_layout(one: Column, other: Column) -> bool:
     axes = zip(one.axes, other.axes, strict=False)
     return one.rows == other.rows and len(one.axes) == len(other.axes) and all(np.array_equal(*pair) for pair in axes)

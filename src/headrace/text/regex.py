@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace import _native
 from headrace.columns.arrow_text import parts
 from headrace.columns.kind import Column
-from headrace.core.types import Tensor, TensorLike
+from headrace.core.types import AnyFunction, Tensor, TensorLike
 from headrace.text.bytemap import DROP, IDENTITY, ByteMap, changed
 from headrace.text.operation import Work, as_strings, in_kind, text_operation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Run = Callable[..., Any]
+Run = AnyFunction
 ONE_CLASS = re.compile(r"\[(?!\^|\])((?:[^\[\]\\\x80-\U0010ffff]|\\[^a-zA-Z0-9\x80-\U0010ffff])+)\](\+?)")
 """A pattern that is one class of characters of ASCII, each of which may be escaped if it is no letter."""
 

@@ -48,7 +48,7 @@ class Tokenizer:
            [ 1, -1]])]
     """
 
-    tokenizer: Any
+    tokenizer: LibraryObject
     add_special_tokens: bool = field(default=True, kw_only=True)
 
     _headrace_constant = True
@@ -96,7 +96,7 @@ def tokenize(input: TensorLike, tokenizer: Tokenizer) -> Tensor:
     return Work(run, np.dtype(np.int64), gives_rows=True)
 
 
-def _methods(tokenizer: Any, *, special: bool) -> tuple[Encode, Decode]:
+def _methods(tokenizer: LibraryObject, *, special: bool) -> tuple[Encode, Decode]:
     """Return how the library encodes many texts, and decodes one."""
     library = type(tokenizer).__module__.partition(".")[0]
     if library == "transformers" and hasattr(tokenizer, "backend_tokenizer"):

@@ -57,7 +57,7 @@ def tokenize(
             tokens = tokens[:most]
         return tokens.astype(kind)
 
-    def tokens_of_field(element: Any) -> Nested:
+    def tokens_of_field(element: Nested) -> Nested:
         others = {name: value for name, value in element.items() if name != field}
         return {**others, out: tokens_of_text(element[field])}
 

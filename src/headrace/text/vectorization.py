@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.columns import Column, box_text, column_of, values
 from headrace.columns.arrow_text import parts
 from headrace.core.ragged import Ragged
-from headrace.core.types import StrPath, Tensor, TensorLike
+from headrace.core.types import Component, StrPath, Tensor, TensorLike
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import raw_of
 from headrace.plan.spec import TensorSpec
@@ -78,8 +78,8 @@ class TextVectorization:
     output_mode: str = "int"
     output_sequence_length: int | None = None
     pad_to_max_tokens: bool = False
-    vocabulary: Any = field(default=None, repr=False)
-    idf_weights: Any = field(default=None, repr=False)
+    vocabulary: TensorLike = field(default=None, repr=False)
+    idf_weights: TensorLike = field(default=None, repr=False)
     sparse: bool = False
     ragged: bool = False
     encoding: str = "utf-8"
@@ -130,7 +130,7 @@ class TextVectorization:
         """Return how many ids there are."""
         return self.lookup.vocabulary_size()
 
-    def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
+    def get_vocabulary(self, include_special_tokens: bool = True) -> list[Component]:
         """Return the tokens in the order of their ids."""
         return self.lookup.get_vocabulary(include_special_tokens)
 

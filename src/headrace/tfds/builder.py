@@ -145,7 +145,7 @@ class ReadOnlyBuilder(SplitBuilder):
         split: SplitLike,
         *,
         decoders: Nested,
-        keys: Any,
+        keys: Nested,
         shuffle_files: bool,
         seed: int | None,
         order: str,
@@ -269,7 +269,7 @@ def builder_from_directory(
 
 
 def data_source(
-    name: str, *, split: SplitLike = None, data_dir: StrPath | None = None, decoders: Nested = None, **_: Any
+    name: str, *, split: SplitLike = None, data_dir: StrPath | None = None, decoders: Nested = None, **_: object
 ) -> Nested:
     """Return the elements of a prepared dataset by number: datasets with `len` and `ds[i]`.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.columns import values as column_values
 from headrace.columns.kind import Column
-from headrace.core.types import AnyFunction, Attribute, Nested
+from headrace.core.types import AnyFunction, Arguments, Attribute, Nested, Reduced
 from headrace.errors import what_there_is
 from headrace.image.codecs import MAX_PIXELS
 from headrace.io.binary import bytes_column
@@ -18,6 +18,9 @@ from headrace.plan.structure import Structure
 from headrace.tfds.feature import FeatureConnector, FeaturesDict, SequenceFeature
 from headrace.tfds.layout import FeatureLayout, InnerDataset, Tree, flat_layouts, layout_tree, tree_spec
 from headrace.trace.operation import traced_operation
+
+if TYPE_CHECKING:
+    from headrace.tfds.feature import FeatureLike
 
 
 @dataclass(frozen=True)
@@ -32,19 +35,19 @@ class PartialDecoding:
     Other features are not even parsed. `decoders` apply to those that are read.
     """
 
-    features: Any
-    decoders: Any = None
+    features: FeatureLike
+    decoders: Nested = None
 
 
-Chooser: TypeAlias = Callable[..., Any]
+Chooser: TypeAlias = AnyFunction
 
 
 @dataclass(frozen=True)
 class CustomDecoder:
     """A function of the stored value and the feature that replaces the default decoding."""
 
-    fn: Callable[..., Any]
-    args: tuple[Any, ...] = ()
+    fn: AnyFunction
+    args: Arguments = ()
     kwargs: tuple[tuple[str, Any], ...] = ()
 
 
@@ -82,7 +85,7 @@ class RecordDecoder:
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return RecordDecoder, (self.tree,)
 
     @cached_property
@@ -101,7 +104,7 @@ class RecordDecoder:
         return plan(stored, single=True)
 
     @property
-    def spec(self) -> Any:
+    def spec(self) -> Nested:
         """What elements look like."""
         return tree_spec(self.tree)
 
@@ -115,7 +118,7 @@ class RecordDecoder:
         """Whether elements hold datasets."""
         return any(isinstance(layout, InnerDataset) for layout in self.layouts)
 
-    def columns(self, records: Any) -> Column:
+    def columns(self, records: Column) -> Column:
         """Return the components of many records, as columns in the structure of an element."""
         found = self.parse.fixed_columns(records)
         return self._flat[0].pack(layout.column(found, len(records)) for layout in self.layouts)
@@ -148,7 +151,7 @@ def record_decoder(
     return RecordDecoder(tree if keys is None else choose_keys(tree, keys))
 
 
-def choose_keys(tree: Tree, keys: Any) -> Tree:
+def choose_keys(tree: Tree, keys: Nested) -> Tree:
     """Return the parts of a tree in the structure of `keys`, whose leaves are names such as `a` or `a/b`."""
     if isinstance(keys, tuple):
         return tuple(choose_keys(tree, key) for key in keys)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.core.types import Attribute
+from headrace.core.types import Attribute, StrPath
 
 
 class GenerateMode:
@@ -21,8 +21,8 @@ class GenerateMode:
 class DownloadConfig:
     """How TFDS would download a dataset: taken and ignored."""
 
-    extract_dir: Any = None
-    manual_dir: Any = None
+    extract_dir: StrPath | None = None
+    manual_dir: StrPath | None = None
     download_mode: str = GenerateMode.REUSE_DATASET_IF_EXISTS
     max_examples_per_split: int | None = None
     register_checksums: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from headrace.tfds.feature import (
 )
 from headrace.tfds.images import encode_picture, encode_pictures
 
+if TYPE_CHECKING:
+    from headrace.tfds.feature import FeatureLike
+
 MIN_BYTES_FOR_THREADS = 64 << 10  # smaller pictures cost more in waiting for the GIL than threads save
 
 
@@ -50,8 +53,8 @@ class FeatureRows(NamedTuple):
 
     path: str
     lengths: Shape
-    feature: Any
-    values: list[Any]
+    feature: FeatureLike
+    values: list[Component]
 
 
 def encode_rows(features: FeatureConnector, rows: Sequence[object]) -> Column:
@@ -75,7 +78,7 @@ def encode_rows(features: FeatureConnector, rows: Sequence[object]) -> Column:
     return _encode_without(columns, absent, len(rows))
 
 
-def _something(feature: Any) -> Component:
+def _something(feature: FeatureLike) -> Component:
     """Return a value, if no row has one."""
     shape = [n or 0 for n in feature.shape]
     return b"" if feature.dtype.kind == "S" and not shape else np.zeros(shape, feature.dtype)
@@ -98,13 +101,13 @@ def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], co
     return pick_text(made, back)
 
 
-def _take(column: Any, rows: NDArray[np.int64]) -> Column:
+def _take(column: Column, rows: NDArray[np.int64]) -> Column:
     if isinstance(column, Ragged):
         return column.take(rows)
     return [column[row] for row in rows.tolist()] if isinstance(column, list) else column[rows]
 
 
-def feature_rows(feature: FeatureConnector, values: list[Any], path: str = "") -> Iterator[FeatureRows]:
+def feature_rows(feature: FeatureConnector, values: list[Component], path: str = "") -> Iterator[FeatureRows]:
     """Yield the values of each feature, taken out of their dicts."""
     if isinstance(feature, FeaturesDict):
         _check_names(feature, values, path)
@@ -118,7 +121,7 @@ def feature_rows(feature: FeatureConnector, values: list[Any], path: str = "") -
         yield FeatureRows(path, (), feature, values)
 
 
-def _sequence_rows(feature: SequenceFeature, values: list[Any], path: str) -> Iterator[FeatureRows]:
+def _sequence_rows(feature: SequenceFeature, values: list[Component], path: str) -> Iterator[FeatureRows]:
     inner = feature.feature
     values = [value if isinstance(value, Mapping | np.ndarray) else list(value) for value in values]
     if not isinstance(inner, FeaturesDict):
@@ -136,7 +139,7 @@ def _sequence_rows(feature: SequenceFeature, values: list[Any], path: str) -> It
         yield from _sequence_rows(SequenceFeature(child, feature.length), parts, f"{path}/{name}" if path else name)
 
 
-def _column(value: Any, name: str, path: str, row: int) -> Column:
+def _column(value: Component, name: str, path: str, row: int) -> Column:
     """Return one feature of a sequence of dicts, or of a dict of sequences."""
     try:
         return value[name] if isinstance(value, Mapping) else [part[name] for part in value]
@@ -144,7 +147,7 @@ def _column(value: Any, name: str, path: str, row: int) -> Column:
         raise EncodeError(f"feature {path!r} lacks {name!r}", row) from None
 
 
-def _check_names(feature: FeaturesDict, values: list[Any], path: str) -> None:
+def _check_names(feature: FeaturesDict, values: list[Component], path: str) -> None:
     wanted = feature.children().keys()  # of a plain dict, which compares at once
     for row, value in enumerate(values):
         if not isinstance(value, Mapping):
@@ -156,7 +159,7 @@ def _check_names(feature: FeaturesDict, values: list[Any], path: str) -> None:
             raise EncodeError(f"{f'{path}/{wrong}'.strip('/')!r} {said}: {what_there_is(wrong, wanted)}", row)
 
 
-def _pairs(feature: TranslationVariableLanguages, value: object, row: int) -> Any:
+def _pairs(feature: TranslationVariableLanguages, value: object, row: int) -> Component:
     if not isinstance(value, Mapping):
         return value
     unknown = set(value) - set(feature.languages or value)
@@ -196,7 +199,7 @@ def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
-def _cut(column: Any, counts: NDArray[np.int64]) -> Ragged:
+def _cut(column: Column, counts: NDArray[np.int64]) -> Ragged:
     """Return a column in runs, one for each row."""
     if isinstance(column, Ragged):
         return Ragged._of(column.values, column.offsets[_offsets(counts)])
@@ -207,7 +210,7 @@ def _cut(column: Any, counts: NDArray[np.int64]) -> Ragged:
     return Ragged._of(column, _offsets(counts))
 
 
-def _plain(path: str, feature: Any, values: list[Any]) -> dict[str, Any]:
+def _plain(path: str, feature: FeatureLike, values: list[Component]) -> dict[str, Any]:
     if isinstance(feature, Image):
         return {path: _pictures(values, feature, path)}
     if isinstance(feature, ClassLabel):
@@ -242,7 +245,7 @@ def _dense_or_ragged(arrays: list[Array], feature: Tensor) -> Column:
     return _stored(np.stack(arrays)).reshape(len(arrays), -1)
 
 
-def _objects(values: list[Any]) -> Array:
+def _objects(values: list[Component]) -> Array:
     made = np.empty(len(values), object)
     made[:] = values
     return made
@@ -255,7 +258,7 @@ def _stored(values: Array) -> Array:
     return values.astype(np.int64 if values.dtype.kind in "iub" else np.float32)
 
 
-def _scalars(values: list[Any], feature: Tensor, path: str) -> Array:
+def _scalars(values: list[Component], feature: Tensor, path: str) -> Array:
     """Return numbers of one dtype; those that do not fit are an error."""
     try:
         found = np.asarray(values)
@@ -273,7 +276,7 @@ def _fits(given: DType, wanted: DType) -> bool:
     )
 
 
-def _array(value: Any, feature: Tensor, path: str, row: int) -> Array:
+def _array(value: Component, feature: Tensor, path: str, row: int) -> Array:
     """Return a value as an array of the feature's dtype and shape."""
     try:
         if feature.dtype.kind == "S":
@@ -294,12 +297,12 @@ def _array(value: Any, feature: Tensor, path: str, row: int) -> Array:
     return made
 
 
-def _box(value: Any) -> Component:
+def _box(value: Component) -> Component:
     """Return a box of TFDS's, or four numbers."""
     return [value.ymin, value.xmin, value.ymax, value.xmax] if hasattr(value, "ymin") else value
 
 
-def _labels(values: list[Any], feature: ClassLabel, path: str) -> Array:
+def _labels(values: list[Component], feature: ClassLabel, path: str) -> Array:
     count = feature.num_classes
     if count is not None and all(type(value) is int for value in values):
         known = np.array(values, np.int64)
@@ -350,7 +353,7 @@ def _file(value: object, path: str, row: int) -> bytes:
     raise EncodeError(f"feature {path!r} takes bytes, a path or a file, not {type(value).__name__}", row)
 
 
-def _pictures(values: list[Any], feature: Image, path: str) -> list[bytes]:
+def _pictures(values: list[Component], feature: Image, path: str) -> list[bytes]:
     """The bytes of pictures; arrays are compressed on all CPUs."""
     if _are_alike(values, feature):
         return encode_pictures(values)
@@ -373,7 +376,7 @@ def _pictures(values: list[Any], feature: Image, path: str) -> list[bytes]:
     return made
 
 
-def _are_alike(values: list[Any], feature: Image) -> bool:
+def _are_alike(values: list[Component], feature: Image) -> bool:
     """Whether all are arrays of one shape of uint8, as the feature says, to be written as PNG."""
     first = values[0] if values else None
     if not isinstance(first, np.ndarray) or first.dtype != np.uint8 or feature.dtype != np.uint8:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.core.types import JsonObject, JsonValue, LibraryObject
 from headrace.errors import StorageError, what_there_is
 from headrace.remote.redact import show_path
 from headrace.tfds import feature as kinds
@@ -44,7 +45,7 @@ FIELDS = {
 }
 
 
-def read_feature(said: Any, where: str) -> FeatureConnector:
+def read_feature(said: JsonValue, where: str) -> FeatureConnector:
     """The feature that a page of JSON describes."""
     with damage_named(where):
         return _read(said, show_path(where))
@@ -66,7 +67,7 @@ def _read(said: Mapping[str, Any], where: str) -> FeatureConnector:
     return made
 
 
-def _make(class_name: str, content: dict[str, Any], where: str) -> FeatureConnector:
+def _make(class_name: str, content: JsonObject, where: str) -> FeatureConnector:
     short = class_name.rsplit(".", 1)[-1]
     kind = CLASSES.get(short)
     if kind is None:
@@ -93,11 +94,11 @@ MAX_SIZE = 1 << 48
 """No array, class label or sequence of a dataset is longer."""
 
 
-def _length(said: Any) -> int | None:
+def _length(said: JsonValue) -> int | None:
     return None if said is None or int(said) == -1 else _size(said)
 
 
-def _size(said: Any) -> int:
+def _size(said: JsonValue) -> int:
     """Return a size that can be one."""
     size = int(said)
     if not 0 <= size <= MAX_SIZE:
@@ -108,7 +109,7 @@ def _size(said: Any) -> int:
 MAX_CLASSES = 1 << 24
 
 
-def _count(said: Any) -> int | None:
+def _count(said: JsonValue) -> int | None:
     """Return a number of classes, each of which gets a name."""
     if said is None:
         return None
@@ -124,13 +125,13 @@ def _names(said: object) -> list[str] | None:
     return said
 
 
-def _shape(said: Any) -> Shape:
+def _shape(said: JsonValue) -> Shape:
     """`{}`, `{"dimensions": ["28", "-1"]}`, or the list of before."""
     sizes = said.get("dimensions", []) if isinstance(said, Mapping) else said or []
     return tuple(_length(size) for size in sizes)
 
 
-def _tensor(said: dict[str, Any]) -> FeatureConnector:
+def _tensor(said: JsonObject) -> FeatureConnector:
     return kinds.Tensor(
         shape=_shape(said.get("shape")),
         dtype=said["dtype"],
@@ -141,17 +142,17 @@ def _tensor(said: dict[str, Any]) -> FeatureConnector:
     )
 
 
-def _text(said: dict[str, Any]) -> FeatureConnector:
+def _text(said: JsonObject) -> FeatureConnector:
     if said.get("useEncoder") or said.get("encoder"):
         raise StorageError("text that was encoded as integers by TFDS's encoders cannot be read as text")
     return kinds.Text(optional=bool(said.get("optional", False)))
 
 
-def _class_label(said: dict[str, Any]) -> FeatureConnector:
+def _class_label(said: JsonObject) -> FeatureConnector:
     return kinds.ClassLabel(num_classes=_count(said.get("numClasses")))
 
 
-def _image(said: dict[str, Any]) -> FeatureConnector:
+def _image(said: JsonObject) -> FeatureConnector:
     return kinds.Image(
         shape=_shape(said.get("shape")) or None,
         dtype=said.get("dtype") or "uint8",
@@ -160,7 +161,7 @@ def _image(said: dict[str, Any]) -> FeatureConnector:
     )
 
 
-def _labeled_image(said: dict[str, Any]) -> FeatureConnector:
+def _labeled_image(said: JsonObject) -> FeatureConnector:
     label = said.get("label") or {}
     count = label.get("numClasses", label.get("num_classes"))
     return kinds.LabeledImage(
@@ -171,7 +172,7 @@ def _labeled_image(said: dict[str, Any]) -> FeatureConnector:
     )
 
 
-def _video(said: dict[str, Any]) -> FeatureConnector:
+def _video(said: JsonObject) -> FeatureConnector:
     return kinds.Video(
         _shape(said.get("shape")) or None,
         said.get("encodingFormat") or None,
@@ -181,7 +182,7 @@ def _video(said: dict[str, Any]) -> FeatureConnector:
     )
 
 
-def _audio(said: dict[str, Any]) -> FeatureConnector:
+def _audio(said: JsonObject) -> FeatureConnector:
     rate = said.get("sampleRate")
     return kinds.Audio(
         file_format=said.get("fileFormat") or None,
@@ -208,7 +209,7 @@ _LEAVES = {
 }
 
 
-def write_feature(feature: FeatureConnector) -> dict[str, Any]:
+def write_feature(feature: FeatureConnector) -> JsonObject:
     """Return the page of JSON that describes a feature, as TFDS reads it."""
     name = type(feature).__name__
     if type(feature) in (kinds.SequenceFeature, kinds.DatasetFeature):
@@ -217,7 +218,7 @@ def write_feature(feature: FeatureConnector) -> dict[str, Any]:
     return made | ({"description": feature.description} if feature.description else {})
 
 
-def _content(feature: FeatureConnector) -> dict[str, Any]:
+def _content(feature: FeatureConnector) -> JsonObject:
     match feature:
         case kinds.Translation():
             return {"translation": {"languages": feature.languages}}
@@ -227,7 +228,7 @@ def _content(feature: FeatureConnector) -> dict[str, Any]:
         case kinds.FeaturesDict():
             return {"featuresDict": {"features": {k: write_feature(f) for k, f in sorted(feature.items())}}}
         case kinds.Video():
-            frame: Any = feature.feature
+            frame: LibraryObject = feature.feature
             extra = {"ffmpegExtraArgs": list(feature.ffmpeg_extra_args)} if feature.ffmpeg_extra_args else {}
             return {"video": _picture(feature.shape, frame) | extra}
         case kinds.SequenceFeature():
@@ -251,29 +252,29 @@ def _content(feature: FeatureConnector) -> dict[str, Any]:
     raise TypeError(f"a feature of {type(feature).__name__} cannot be written down")
 
 
-def _dimensions(shape: Shape) -> dict[str, Any]:
+def _dimensions(shape: Shape) -> JsonObject:
     return {"dimensions": [str(-1 if size is None else size) for size in shape]} if shape else {}
 
 
-def _classes(label: kinds.ClassLabel) -> dict[str, Any]:
+def _classes(label: kinds.ClassLabel) -> JsonObject:
     return {"numClasses": str(label.num_classes)} if label.num_classes else {}
 
 
-def _picture(shape: Shape, image: kinds.Image) -> dict[str, Any]:
+def _picture(shape: Shape, image: kinds.Image) -> JsonObject:
     made = {"shape": _dimensions(shape), "dtype": dtype_text(image.dtype)}
     made |= {"encodingFormat": image.encoding_format} if image.encoding_format else {}
     return made | ({"useColormap": True} if image.use_colormap else {})
 
 
-def _sound(audio: kinds.Audio) -> dict[str, Any]:
+def _sound(audio: kinds.Audio) -> JsonObject:
     made = {"shape": _dimensions(audio.shape), "dtype": dtype_text(audio.dtype), "encoding": audio.encoding}
     made |= {"fileFormat": audio.file_format} if audio.file_format else {}
     made |= {"sampleRate": str(audio.sample_rate)} if audio.sample_rate else {}
     return made | ({"lazyDecode": True} if audio.lazy_decode else {})
 
 
-def _array(tensor: kinds.Tensor) -> dict[str, Any]:
-    made: dict[str, Any] = {
+def _array(tensor: kinds.Tensor) -> JsonObject:
+    made: JsonObject = {
         "shape": _dimensions(tensor.shape),
         "dtype": dtype_text(tensor.dtype),
         "encoding": tensor.encoding,

@@ -7,10 +7,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from headrace.core.paths import refuse_shortened_url
-from headrace.core.types import JsonValue, StrPath
+from headrace.core.types import JsonObject, JsonValue, StrPath
 from headrace.errors import NONSENSE, StorageError
 from headrace.formats.shared.files import as_path, local_path, read_all
 from headrace.remote.redact import show_path
@@ -89,7 +88,7 @@ class Folder:
         except (ValueError, RecursionError) as error:
             raise StorageError(f"{show_path(self.file(name))} is damaged: {error}") from None
 
-    def read_object(self, name: str) -> dict[str, Any]:
+    def read_object(self, name: str) -> JsonObject:
         """Return what a file of JSON says that must be an object; an empty one if there is no such file.
 
         Raises:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.core.types import LibraryObject
+from headrace.core.types import Argument, LibraryObject, Nested
 from headrace.options import Options
 from headrace.plan.capabilities import require_end
 from headrace.tfds.splits import SplitLike, even_splits
@@ -56,7 +56,7 @@ class ReadConfig:
     shuffle_reshuffle_each_iteration: bool | None = None
     interleave_cycle_length: int | None = None
     interleave_block_length: int | None = 16
-    input_context: Any = None
+    input_context: LibraryObject = None
     skip_prefetch: bool = False
     num_parallel_calls_for_decode: int | None = None
     num_parallel_calls_for_interleave_files: int | None = None
@@ -78,7 +78,7 @@ class ReadConfig:
         return "tfds"
 
 
-def as_numpy(dataset: object) -> Any:
+def as_numpy(dataset: object) -> Nested:
     """Return what it is given: elements are NumPy arrays already.
 
     Args:
@@ -114,8 +114,8 @@ def enable_progress_bar() -> None:
 
 
 def split_for_jax_process(
-    split: SplitLike, *, process_index: int | None = None, process_count: int | None = None, **how: Any
-) -> Any:
+    split: SplitLike, *, process_index: int | None = None, process_count: int | None = None, **how: Argument
+) -> Nested:
     """Return the part of a split that this process of JAX reads.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def _as_floats(column: Column) -> Column:
     return column_of([np.ascontiguousarray(picture).view(np.float32) for picture in values(column)])
 
 
-def _frames(rows: Any, shape: Shape, max_pixels: int | None, row: int) -> Array:
+def _frames(rows: Column, shape: Shape, max_pixels: int | None, row: int) -> Array:
     made = decode_frames(rows.as_py(), max_pixels, row)
     if any(n not in (None, m) for n, m in zip(shape, made.shape, strict=True)):
         raise ParseError(f"pictures of shape {made.shape} where {shape} was promised", row)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.core.types import JsonValue, Nested
+from headrace.core.types import JsonObject, JsonValue, Nested
 from headrace.errors import StorageError
 from headrace.remote.redact import show_path
 from headrace.tfds.feature import FeatureConnector
@@ -148,14 +148,14 @@ class DatasetInfo:
     citation: str = ""
     homepage: str = ""
     license: str = ""
-    supervised_keys: Any = None
+    supervised_keys: Nested = None
     file_format: str = "tfrecord"
     release_notes: Mapping[str, str] = field(default_factory=dict)
     config_description: str = ""
     download_size: int = 0
     download_checksums: Mapping[str, str] = field(default_factory=dict)
     disable_shuffling: bool = False
-    metadata: Any = None
+    metadata: JsonValue = None
     data_dir: str = ""
     module_name: str = ""
 
@@ -252,7 +252,7 @@ def _text(said: Mapping[str, object], key: str) -> str:
     return value or ""
 
 
-def _table(said: Mapping[str, object], key: str) -> dict[str, Any]:
+def _table(said: Mapping[str, object], key: str) -> JsonObject:
     """Return an object of a page, an empty one if it is not there."""
     value = said.get(key, {})
     if not isinstance(value, dict):
@@ -260,7 +260,7 @@ def _table(said: Mapping[str, object], key: str) -> dict[str, Any]:
     return value
 
 
-def _count(said: Any) -> int:
+def _count(said: JsonValue) -> int:
     """Return a number of rows or bytes."""
     number = int(said)
     if not 0 <= number <= MAX_COUNT:
@@ -302,7 +302,7 @@ def _file_format(said: str, where: str) -> str:
     return said
 
 
-def _supervised(said: Any, where: str) -> Nested:
+def _supervised(said: JsonValue, where: str) -> Nested:
     """Return the keys of input and output: names, or tuples and dicts of them."""
     if not said:
         return None
@@ -311,7 +311,7 @@ def _supervised(said: Any, where: str) -> Nested:
     return _text(said, "input"), _text(said, "output")
 
 
-def _nested_keys(said: Any, where: str) -> Nested:
+def _nested_keys(said: JsonValue, where: str) -> Nested:
     if "featureKey" in said:
         return _text(said, "featureKey")
     if "tuple" in said:

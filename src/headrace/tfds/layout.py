@@ -11,17 +11,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column, box_text
 from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.ragged import Ragged
-from headrace.core.types import Array, Component, DType, Nested
+from headrace.core.types import AnyFunction, Array, Component, DType, LibraryObject, Nested
 from headrace.errors import ParseError
 from headrace.formats.shared.unpack import DamagedError, unpack_bytes
 from headrace.image.codecs import MAX_PIXELS
@@ -46,6 +46,9 @@ from headrace.tfds.feature import (
 )
 from headrace.tfds.images import decode_pictures
 
+if TYPE_CHECKING:
+    from headrace.tfds.feature import FeatureLike
+
 Found: TypeAlias = Mapping[str, Column]
 Tree: TypeAlias = Any
 """Dicts of layouts."""
@@ -68,7 +71,7 @@ class FeatureLayout(ABC):
 
     @property
     @abstractmethod
-    def spec(self) -> Any:
+    def spec(self) -> Nested:
         """What a row is."""
 
     costly = False
@@ -82,7 +85,7 @@ class Values(FeatureLayout):
 
     shape: Shape
     dtype: DType
-    default: Any = None
+    default: Component = None
 
     @property
     def full(self) -> Shape:
@@ -90,7 +93,7 @@ class Values(FeatureLayout):
         return (*self.lengths, *self.shape)
 
     @property
-    def kind(self) -> Any:
+    def kind(self) -> DTypeLike:
         """As Examples hold it."""
         if self.dtype.kind in "iub":
             return np.int64
@@ -149,7 +152,7 @@ class Values(FeatureLayout):
         values = found[f"{self.key}/ragged_flat_values"]
         counts = [found[f"{self.key}/ragged_row_lengths_{i}"] for i in range(len(self.lengths) - 1)]
         self._check(values, counts)
-        made: Any = self._cast(values.values)
+        made: Component = self._cast(values.values)
         for inner in reversed(counts):
             made = Ragged._of(made, _offsets(inner.values))
         nested = Ragged._of(made, counts[0].offsets)
@@ -182,7 +185,7 @@ class Values(FeatureLayout):
         return TensorSpec(self.full, self.dtype)
 
 
-def _any_number(kind: Any, shape: Any = ()) -> FixedLenSequenceFeature:
+def _any_number(kind: LibraryObject, shape: Nested = ()) -> FixedLenSequenceFeature:
     return FixedLenSequenceFeature(shape, kind, allow_missing=True)
 
 
@@ -203,7 +206,7 @@ def _too_ragged(key: str, shape: Shape) -> ValueError:
 class Payload(FeatureLayout):
     """Encoded bytes: pictures, arrays, sound."""
 
-    feature: Any
+    feature: FeatureLike
     max_pixels: int | None = MAX_PIXELS
     """The limit for a picture whose size the feature leaves open."""
 
@@ -248,7 +251,7 @@ class Payload(FeatureLayout):
         return TensorSpec((*self.lengths, *self.feature.shape), self.feature.dtype)
 
 
-def _around(raw: Ragged, make: Any) -> Ragged:
+def _around(raw: Ragged, make: AnyFunction) -> Ragged:
     """Return the same sequences of something else."""
     values = raw.values
     return Ragged._of(_around(values, make) if isinstance(values, Ragged) else make(values), raw.offsets)
@@ -260,7 +263,7 @@ def _one_column(rows: list[Array], shape: Shape, dtype: DType) -> Column:
     return Varied.from_rows(rows) if rows else []
 
 
-def _array(data: bytes, feature: Tensor, shape: Any) -> Array:
+def _array(data: bytes, feature: Tensor, shape: Nested) -> Array:
     if feature.encoding == "zlib":
         known = None if any(n is None or int(n) < 0 for n in shape) else math.prod(map(int, shape))
         most = MAX_RECORD_BYTES if known is None else known * feature.dtype.itemsize
@@ -350,7 +353,7 @@ class InnerDataset(FeatureLayout):
             made.append(self._dataset(own))
         return made
 
-    def _dataset(self, own: dict[str, Column]) -> Any:
+    def _dataset(self, own: dict[str, Column]) -> Nested:
         structure, layouts = flat_layouts(self.inner)
         counts = {len(column) for column in own.values()}
         if len(counts) != 1:
@@ -443,7 +446,7 @@ def _default(feature: Tensor) -> Component:
     if not feature.optional:
         return None
     kind = feature.dtype.kind
-    least: Any = b"" if kind == "S" else False if kind == "b" else None
+    least: Component = b"" if kind == "S" else False if kind == "b" else None
     if least is None:
         least = np.iinfo(feature.dtype).min if kind in "iu" else np.finfo(feature.dtype).min
     if None in feature.shape:

@@ -15,7 +15,7 @@ from headrace.cluster.jobs import ClusterWork, Job, lone_job, run_jobs
 from headrace.cluster.members import Cluster
 from headrace.columns.arrow_text import pick_text
 from headrace.columns.block import Block
-from headrace.core.types import JsonValue
+from headrace.core.types import JsonValue, Nested
 from headrace.errors import StorageError
 from headrace.ops.with_options import merge_options
 from headrace.options import Options
@@ -40,7 +40,7 @@ class RangeRows:
         """See RowSource."""
         return [Maker(self._plan).page if self._number == 0 else None, self._number]
 
-    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Any]]]:
+    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Nested]]]:
         """See RowSource; rows are made elsewhere."""
         raise NotImplementedError
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.cluster.ranges import PlanRanges
 from headrace.core.paths import local_only
-from headrace.core.types import JsonValue, StrPath
+from headrace.core.types import Argument, JsonValue, Nested, StrPath
 from headrace.ops.with_options import for_pass
 from headrace.plan.capabilities import require_end
 from headrace.plan.spec import TensorSpec
@@ -34,7 +34,7 @@ class PipelineRows:
         """See RowSource; one that draws without a seed is another one in each process."""
         return Maker(self._ds._node).page
 
-    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Any]]]:
+    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Nested]]]:
         """See RowSource."""
         return skip, ((skip + number, element) for number, element in enumerate(self._ds.skip(skip)))
 
@@ -49,7 +49,7 @@ def write_pipelines(
     overwrite: bool,
     progress: bool | None,
     cluster: object = None,
-    **said: Any,
+    **said: Argument,
 ) -> str:
     """Write datasets as the splits of one."""
     for split, ds in splits.items():

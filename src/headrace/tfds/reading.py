@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace import extend
 from headrace.columns import Indices
-from headrace.core.types import Nested
+from headrace.core.types import LibraryObject, Nested
 from headrace.errors import StorageError
 from headrace.image.codecs import MAX_PIXELS
 from headrace.indexed.memory import from_tensor_slices
@@ -200,7 +200,7 @@ def _in_random_turns(raw: Dataset, runs: Sequence[Run], cycle: int, seed: int | 
     table = np.array([(run.first, run.rows) for run in runs], np.int64)
     order = from_tensor_slices(table).shuffle(len(table), seed=seed)
 
-    def piece(run: Any) -> Dataset:
+    def piece(run: LibraryObject) -> Dataset:
         return raw[int(run[0]) : int(run[0] + run[1])]  # type: ignore[no-any-return]
 
     return order.interleave(piece, cycle_length=cycle, block_length=BLOCK)
@@ -238,7 +238,7 @@ def _custom(decoders: Nested, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
             yield from _custom(inner, (*path, name))
 
 
-def _customised(element: Any, features: FeatureLike, custom: Mapping[tuple[str, ...], CustomDecoder]) -> Nested:
+def _customised(element: Nested, features: FeatureLike, custom: Mapping[tuple[str, ...], CustomDecoder]) -> Nested:
     """Return an element with what users' functions make of its parts."""
     made = dict(element)
     for path, decoder in custom.items():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from headrace import _native
 from headrace.columns.arrow_text import parts
+from headrace.columns.kind import Column
+
+if TYPE_CHECKING:
+    pass
 
 
-def write_shard(path: Path, records: Any, file_format: str) -> None:
+def write_shard(path: Path, records: Column, file_format: str) -> None:
     """Write one file of records, synced to disk."""
     if file_format == "array_record":
         from array_record.python.array_record_module import ArrayRecordWriter

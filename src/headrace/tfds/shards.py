@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
-from headrace.core.types import LibraryObject
+from headrace.core.types import LibraryObject, Reduced, SharedValues
 from headrace.errors import StorageError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -46,7 +46,7 @@ def shard_records(
 ) -> Dataset:
     """Return the records of these files one after another, found by number."""
     if file_format == "tfrecord":
-        node: Any = TFRecordDataset(list(paths), index=False, storage_options=storage_options)._node
+        node: LibraryObject = TFRecordDataset(list(paths), index=False, storage_options=storage_options)._node
         via = ALONE.using(storage_options)
         known = tuple(
             PromisedIndex(path, length, node.format, via) for path, length in zip(paths, lengths, strict=True)
@@ -59,7 +59,7 @@ def shard_records(
 
 def _parquet(paths: Sequence[str], lengths: Sequence[int], storage_options: Mapping[str, object] | None) -> Dataset:
     ds = ParquetDataset(list(paths), storage_options=storage_options)
-    node: Any = ds._node
+    node: LibraryObject = ds._node
     counts = [each.count for each in node.counts.all] if paths else []
     for path, promised, count in zip(paths, lengths, counts, strict=True):
         check_length(path, promised, count)
@@ -87,7 +87,7 @@ class PromisedIndex:
         self._made: Index | None = None
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return PromisedIndex, (self._path, self.count, self._form, self._via)
 
     @property
@@ -148,7 +148,7 @@ def fetch_array_records(node: ArrayRecords, ctx: Context, indices: Indices) -> B
     return Block(LEAF, [bytes_column(made)], len(indices), None, ctx.ids(indices))
 
 
-def _reader(path: str, promised: int, shared: dict[Any, Any]) -> LibraryObject:
+def _reader(path: str, promised: int, shared: SharedValues) -> LibraryObject:
     """Return the file, opened once a pass."""
     found = shared.get(("array_record", path))
     if found is None:
@@ -175,7 +175,7 @@ def open_array_records(node: ArrayRecords, ctx: Context, _at: At) -> Stream:
 
 def all_records(node: ArrayRecords) -> list[bytes]:
     """Return every record, in order."""
-    shared: dict[Any, Any] = {}
+    shared: SharedValues = {}
     return [
         record
         for path, length in zip(node.paths, node.lengths, strict=True)

@@ -10,17 +10,20 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.kind import Column
-from headrace.core.types import JsonValue
+from headrace.core.types import JsonValue, LibraryObject, Nested
 from headrace.errors import HeadraceError
 from headrace.storage.files import whole_file
 from headrace.tfds.encoding import EncodeError, encode_rows
 from headrace.tfds.feature import FeatureConnector
+
+if TYPE_CHECKING:
+    pass
 
 Key = str | bytes | int
 PLAIN_KEYS = (int, str, bytes)
@@ -39,7 +42,7 @@ class BuildError(HeadraceError, RuntimeError):
 class RowSource(Protocol):
     """The source of the rows of a part of a split; the same rows each time."""
 
-    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Any]]]:
+    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Nested]]]:
         """Return how many of the first `skip` rows were skipped, and an iterator over the rest with their keys."""
         ...
 
@@ -56,8 +59,8 @@ class Chunk(NamedTuple):
     """
 
     hashes: NDArray[np.uint64]
-    keys: Any
-    records: Any
+    keys: LibraryObject
+    records: LibraryObject
 
     def without_keys(self) -> Chunk:
         """Return the records alone."""
@@ -119,7 +122,7 @@ class PartWriter:
         """Return the chunks that are there, in order."""
         return sorted(self._folder.glob(f"{self._name}.*.chunk"))
 
-    def write(self, source: RowSource, advance: Callable[[int], Any] = lambda _: None) -> None:
+    def write(self, source: RowSource, advance: Callable[[int], object] = lambda _: None) -> None:
         """Write what is missing."""
         if self._done.exists():
             return
@@ -183,13 +186,15 @@ class PartWriter:
         if keys:
             yield self._chunk(keys, pa.concat_arrays(parts))
 
-    def _encoded(self, rows: Iterator[tuple[Key, object]], first: int) -> Iterator[tuple[list[tuple[Key, Any]], Any]]:
+    def _encoded(
+        self, rows: Iterator[tuple[Key, object]], first: int
+    ) -> Iterator[tuple[list[tuple[Key, Nested]], Any]]:
         """Yield rows with their records; a thread encodes a batch while the generator gives the next one.
 
         Errors come in the order of rows: that of a batch before that of the generator behind it.
         """
         with ThreadPoolExecutor(1, "headrace-build") as thread:
-            waiting: tuple[list[tuple[Key, Any]], Future[Any]] | None = None
+            waiting: tuple[list[tuple[Key, Nested]], Future[Any]] | None = None
             failed: Exception | None = None
             while failed is None:
                 try:
@@ -205,7 +210,7 @@ class PartWriter:
             if failed is not None:
                 raise failed
 
-    def _encode(self, batch: list[tuple[Key, Any]], first: int) -> Column:
+    def _encode(self, batch: list[tuple[Key, Nested]], first: int) -> Column:
         try:
             return encode_rows(self._features, [example for _, example in batch])
         except EncodeError as error:
@@ -248,7 +253,7 @@ def read_chunk(path: Path) -> Chunk:
     return Chunk(raw.reshape(-1, 2), keys, records)
 
 
-def keyed(rows: Iterable[object], prefix: str) -> Iterator[tuple[Key, Any]]:
+def keyed(rows: Iterable[object], prefix: str) -> Iterator[tuple[Key, Nested]]:
     """Yield rows with the keys that they come with, or with their numbers."""
     for number, row in enumerate(rows):
         if type(row) is tuple and len(row) == 2 and type(row[0]) in PLAIN_KEYS:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns.arrow_text import parts, pick_text
-from headrace.core.types import JsonValue
+from headrace.core.types import Array, JsonObject, JsonValue, LibraryObject, Nested
 from headrace.errors import StorageError
 from headrace.execute.budget import cpus
 from headrace.io.writer import plan_shards
@@ -51,7 +51,7 @@ class DatasetPlan:
     citation: str = ""
     homepage: str = ""
     license: str = ""
-    supervised_keys: Any = None
+    supervised_keys: Nested = None
     release_notes: Mapping[str, str] = field(default_factory=dict)
     file_format: str = "tfrecord"
     shuffle: bool = True
@@ -60,7 +60,7 @@ class DatasetPlan:
     readers: int = 1
     checksums: Mapping[str, str] = field(default_factory=dict)
     download_size: int = 0
-    metadata: Any = None
+    metadata: JsonValue = None
     made_by: Mapping[str, Any] | None = None
     """The origin of the rows, as JSON values: a later build of the same version must have the same."""
 
@@ -75,7 +75,7 @@ class DatasetPlan:
         return data_dir / self.name / self.config if self.config else data_dir / self.name
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """What must be the same for chunks of an earlier run to be of use."""
         return {"name": self.name, "version": str(self.version), "features": canonical(self.features)}
 
@@ -114,7 +114,7 @@ def building_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _begin(folder: Path, identity: dict[str, Any]) -> None:
+def _begin(folder: Path, identity: JsonObject) -> None:
     """Keep what an earlier run of the same build left, and nothing else."""
     page = folder / PLAN
     if page.exists() and read_page(page) == identity:
@@ -143,7 +143,7 @@ def write_dataset(
     overwrite: bool = False,
     progress: bool | None = None,
     counts: Mapping[str, int | None] | None = None,
-    cluster: Any = None,
+    cluster: LibraryObject = None,
 ) -> Path:
     """Write the rows of all splits; returns the folder. A run that was stopped is gone on with."""
     rows = {split: [source.identity() for source in sources] for split, sources in splits.items()}
@@ -233,7 +233,7 @@ class WrittenSplit:
 
 
 def _write_split(
-    folder: Path, whole: Path, plan: DatasetPlan, split: str, sources: int, cluster: Any = None
+    folder: Path, whole: Path, plan: DatasetPlan, split: str, sources: int, cluster: LibraryObject = None
 ) -> WrittenSplit:
     paths = [p for part in range(sources) for p in PartWriter(folder, split, part, plan.features).chunk_paths()]
     chunks: list[Chunk] = []
@@ -273,7 +273,7 @@ def shard_count(size: int, readers: int) -> int:
     return max(plan_shards(size, readers).shards, -(-size // SHARD_BYTES))
 
 
-def _check_keys(hashes: Any, order: Any, chunks: Sequence[Any], split: str) -> None:
+def _check_keys(hashes: Array, order: Array, chunks: Sequence[Any], split: str) -> None:
     twice = np.flatnonzero((hashes[1:] == hashes[:-1]).all(axis=1))
     if len(twice):
         row = int(order[twice[0]])
@@ -297,9 +297,9 @@ def _write_pages(whole: Path, plan: DatasetPlan, splits: Sequence[WrittenSplit])
     _write_json(whole / INFO, info_page(plan, splits))
 
 
-def info_page(plan: DatasetPlan, splits: Sequence[WrittenSplit]) -> dict[str, Any]:
+def info_page(plan: DatasetPlan, splits: Sequence[WrittenSplit]) -> JsonObject:
     """`dataset_info.json`; what is empty is left out, as TFDS does."""
-    page: dict[str, Any] = {
+    page: JsonObject = {
         "name": plan.name,
         "version": str(plan.version),
         "configName": plan.config,
@@ -327,7 +327,7 @@ def info_page(plan: DatasetPlan, splits: Sequence[WrittenSplit]) -> dict[str, An
     return {name: value for name, value in page.items() if value}
 
 
-def _supervised_page(keys: Any) -> JsonValue:
+def _supervised_page(keys: Nested) -> JsonValue:
     return None if keys is None else {"tuple": {"items": [_key_page(key) for key in keys]}}
 
 

@@ -12,15 +12,17 @@ from datetime import date, time, timedelta
 from fractions import Fraction
 from pathlib import PurePath
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from headrace.core.types import Component, UserFunction
 from headrace.errors import ChangeWarning
 from headrace.identity.classes import is_library
 from headrace.identity.code import codes, instructions
 from headrace.plan.bound import MODULE, ORIGINALS
 from headrace.plan.node import function_name, stack_level
+from headrace.trace.values import Traced
 
 FIXED = (
     bool, int, float, complex, str, bytes, range, slice, type(Ellipsis), np.dtype, np.generic, enum.Enum, date, time,
@@ -29,10 +31,10 @@ FIXED = (
 """Types that a function is bound to: immutable ones, and functions. Other objects may be meant to be replaced."""
 MODULE_NAMES = ("__builtins__", "__name__", "__package__", "__spec__", "__file__", "__path__", "__loader__")
 DYNAMIC_NAMES = {"globals", "eval", "exec", "vars", "locals"}
-Scope = dict[str, Any]
+Scope = dict[str, Component]
 
 
-def bind(fn: object, operation: str = "map") -> Any:
+def bind(fn: UserFunction, operation: str = "map") -> UserFunction:
     """Return the function with its closure and the globals that it reads as they are now, as in tf.data.
 
     Helper functions of the user's that it calls are bound, too. Variables that one of them assigns stay live. So do
@@ -58,7 +60,7 @@ class BoundGlobals(Scope):
         self._watched = watched
         self._reader = reader
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> Traced:
         value = self.module[name]
         if name in self._watched and self._watched[name] is not value:
             self._watched.pop(name, None)
@@ -74,7 +76,7 @@ class BoundGlobals(Scope):
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in self.module
 
-    def get(self, name: str, default: object = None) -> Any:
+    def get(self, name: str, default: object = None) -> Traced:
         """Return what a name stands for now; no warning if that is not what it stood for."""
         return super().get(name, default) if super().__contains__(name) else self.module.get(name, default)
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import Attribute
+from headrace.core.types import Attribute, Component
 from headrace.identity.code import codes, global_names
 from headrace.plan.node import function_name
 from headrace.trace.errors import Untraceable
 from headrace.trace.numpy_names import OPERATORS, Namespace, numpy_name
 from headrace.trace.purity import decides, effect, pure_builtins
 from headrace.trace.recorder import Recorder
-from headrace.trace.values import KINDS, Traced
+from headrace.trace.values import KINDS, Operand, Traced
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.dtype)
 Guard = Callable[[], bool]
@@ -37,7 +37,7 @@ class Capture:
         self.guards: list[Guard] = []
         self.decides: bool = False
         self._copies: dict[int, Any] = {}
-        self._lists: list[tuple[str, list[Any], list[Any]]] = []
+        self._lists: list[tuple[str, list[Operand], list[Operand]]] = []
 
     def refuse(self, what: str) -> Untraceable:
         """End the trace before it has begun."""
@@ -95,7 +95,7 @@ class Capture:
             raise self.refuse(f"uses {name}, which is not known to be without effects")
         raise self.refuse(f"captures {name}, a {type(value).__name__}, which may change")
 
-    def _container(self, value: Any, name: str) -> Traced:
+    def _container(self, value: Operand, name: str) -> Traced:
         if type(value) in (tuple, frozenset):
             return type(value)([self.value(item, name) for item in value])
         if len(value) > MAX_ITEMS:
@@ -103,7 +103,7 @@ class Capture:
         if type(value) is dict:
             self.guards.append(_same_items(value))
             return MappingProxyType({key: self.value(item, name) for key, item in value.items()})  # to be read only
-        copy: list[Any] = []
+        copy: list[Operand] = []
         self._copies[id(value)] = copy  # it may hold itself
         copy += [self.value(item, name) for item in value]
         self.guards.append(_same_list(value))
@@ -157,7 +157,7 @@ class Capture:
             raise self.refuse(what)
         code = fn.__code__
         self.decides = self.decides or any(map(decides, codes(code)))
-        scope: dict[str, Any] = {"__builtins__": pure_builtins(), "__name__": fn.__module__}
+        scope: dict[str, Component] = {"__builtins__": pure_builtins(), "__name__": fn.__module__}
         places = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(code, scope, fn.__name__, None, places)
         self._copies[id(fn)] = copy
@@ -213,7 +213,7 @@ def _of_numpy(value: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "numpy" and callable(value)
 
 
-def _same_name(scope: dict[str, Any], name: str, value: object) -> Guard:
+def _same_name(scope: dict[str, Component], name: str, value: object) -> Guard:
     return lambda: scope.get(name, scope) is value
 
 
@@ -227,7 +227,7 @@ def _same_items(given: dict[Any, Any]) -> Guard:
     return same
 
 
-def _same_list(given: list[Any]) -> Guard:
+def _same_list(given: list[Operand]) -> Guard:
     before = given.copy()
     return lambda: len(given) == len(before) and all(map(operator.is_, given, before))
 

@@ -7,18 +7,17 @@ its arguments, and of how many numbers the row has drawn before, which is the sa
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.core.random import BlockGenerator, RowGenerator
-from headrace.core.types import Attribute
+from headrace.core.types import Argument, Attribute, KeywordArguments
 from headrace.trace.numpy_names import real
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules.draws import ARRAYS, METHODS, NUMBERS
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import Traced
+from headrace.trace.values import Operand, Traced
 
 SIGNATURES = {name: inspect.signature(getattr(BlockGenerator, name)) for name in METHODS}
 
@@ -70,7 +69,7 @@ class TracedGenerator:
     def __repr__(self) -> str:
         raise self._recorder.refuse("makes text of its generator")
 
-    def _draw(self, method: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> Traced:
+    def _draw(self, method: str, args: tuple[object, ...], kwargs: KeywordArguments) -> Traced:
         given = SIGNATURES[method].bind(self, *real(args), **real(kwargs)).arguments
         del given["self"]
         draw = Draw(method)
@@ -83,16 +82,16 @@ class TracedGenerator:
         self._used = draw.used
         return made
 
-    def _array(self, value: Any) -> Traced:
+    def _array(self, value: Operand) -> Traced:
         """Return a list of symbols as the array that the generator makes of it."""
         symbols = isinstance(value, list | tuple) and any(type(v) is Symbol for v in value)
         return self._recorder.call(np.asarray, "asarray", (value,), {}) if symbols else value
 
-    def _shuffle(self, draw: Draw, x: Any, **given: object) -> None:
+    def _shuffle(self, draw: Draw, x: Traced, **given: object) -> None:
         if type(x) is not Symbol or not isinstance(x._value.sample, np.ndarray):
             raise self._recorder.refuse("shuffles what is no array")
 
-        def change(target: Any, state: Any, **named: Any) -> None:
+        def change(target: Traced, state: Traced, **named: Argument) -> None:
             draw(state, x=target, **named)
 
         x._write(change, "rng.shuffle", (self._state,), {**given, "used": self._used})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from headrace.columns import Column, Indices, take
 from headrace.columns.dense import put_rows, room_for
 from headrace.core.types import Array
 from headrace.trace.errors import Mismatch
-from headrace.trace.values import Step, Values, do_steps
+from headrace.trace.values import Operand, Step, Values, do_steps
 
 Taken = list[tuple[int, Indices | None]]
 """For each path that rows took, its number and which rows; None if all did."""
@@ -54,7 +53,7 @@ class Segment:
     """The segments for the rows whose condition is true, and for the others; None at the end."""
     path: int = 0
     raises: bool = False
-    outputs: tuple[Any, ...] = ()
+    outputs: tuple[Operand, ...] = ()
     """At the end, for each component a slot, or a value that is the same for all rows in a tuple."""
     unbatched: frozenset[int] = frozenset()
 
@@ -91,7 +90,7 @@ class Segment:
         do_steps(self.again, part, len(found))
         self.run(part, len(found), rows, pieces)
 
-    def _column(self, output: Any, values: Values, n: int) -> Column:
+    def _column(self, output: Operand, values: Values, n: int) -> Column:
         if isinstance(output, tuple):
             return np.broadcast_to(output[0], (n, *np.shape(output[0])))
         value = values[output]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 from weakref import WeakSet
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.columns import Column, in_own_kinds
 from headrace.columns.block import Block, element, leaf
-from headrace.core.types import Array
+from headrace.core.types import AnyFunction, Array, Reduced
 from headrace.plan.bound import by_reference, resolved
 from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import function_name
@@ -58,11 +58,11 @@ class Function:
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: AnyFunction,
         mode: str = "auto",
         *,
         draws: bool = False,
-        then: tuple[Callable[..., Any], ...] = (),
+        then: tuple[AnyFunction, ...] = (),
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
@@ -85,7 +85,7 @@ class Function:
         self._lock = threading.Lock()
         self._comparing = threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return _restore, (self.mode, self.draws, *map(by_reference, (self.fn, *self.then)))
 
     def graph(self, spec: Spec) -> Graph | str:
@@ -296,7 +296,7 @@ def _rows_will_tell(spec: Spec, reason: str) -> bool:
     return vague and OPAQUE in reason
 
 
-def _kind(column: Column) -> Any:
+def _kind(column: Column) -> Hashable:
     return (column.dtype, column.shape[1:]) if isinstance(column, np.ndarray) else column_spec(column)
 
 

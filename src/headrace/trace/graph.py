@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from headrace.plan.structure import Structure
 from headrace.trace.capture import Guard
 from headrace.trace.errors import Mismatch
 from headrace.trace.fork import Segment, Taken, all_steps
-from headrace.trace.values import Step, Value, Values, do_steps
+from headrace.trace.values import Operand, Step, Value, Values, do_steps
 
 ROWS_TO_VERIFY = 8
 """How many rows of each path are computed both ways and compared."""
@@ -28,7 +27,7 @@ class Graph:
 
     structure: Structure
     spec: Spec
-    outputs: tuple[Any, ...]
+    outputs: tuple[Operand, ...]
     """For each component of the result a slot, or a constant in a tuple."""
     steps: list[Step]
     template: Values
@@ -105,7 +104,7 @@ class Graph:
             made.append(column)
         return made
 
-    def _column(self, output: Any, values: Values, n: int) -> Column:
+    def _column(self, output: Operand, values: Values, n: int) -> Column:
         """Return a component of the result; one that the rows have no part in is the same in all."""
         if isinstance(output, tuple):
             return _repeat_value(output[0], n)

@@ -6,11 +6,11 @@ import os
 import threading
 from collections import OrderedDict
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
 
 from headrace.plan.bound import same_globals
 from headrace.plan.spec import Spec
 from headrace.trace.graph import Graph
+from headrace.trace.values import Operand
 
 MAX_CACHED_GRAPHS = 256
 Key = tuple[CodeType, Spec, bool, bool, bool]
@@ -62,7 +62,7 @@ KNOWN = Known()
 os.register_at_fork(after_in_child=KNOWN.renew_lock)
 
 
-def _held_values(fn: FunctionType) -> list[Any]:
+def _held_values(fn: FunctionType) -> list[Operand]:
     try:
         return [cell.cell_contents for cell in fn.__closure__ or ()]
     except ValueError:  # not assigned yet

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.identity.code import instructions
 from headrace.plan.spec import LeafSpec, Spec
+from headrace.trace.values import Traced
 
 Path = tuple[Any, ...]
 """The path to a value: the name of an argument, then keys."""
@@ -314,7 +315,7 @@ def _gives_same_text(function: Any) -> bool:
     return str(home).startswith("headrace.text.") and name in SAME_TEXT
 
 
-def _contents(cell: CellType) -> Any:
+def _contents(cell: CellType) -> Traced:
     try:
         return cell.cell_contents
     except ValueError:  # not assigned yet

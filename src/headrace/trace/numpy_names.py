@@ -5,11 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from headrace.core.types import Attribute, DType
+from headrace.core.types import Attribute, DType, KeywordArguments, UserFunction
 from headrace.trace.errors import OPAQUE
 from headrace.trace.operation import OF_NUMPY
 from headrace.trace.recorder import Recorder
@@ -37,7 +36,7 @@ BARRED = frozenset({
 
 
 def apply_function(
-    recorder: Recorder, func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
+    recorder: Recorder, func: Callable[..., object], args: tuple[object, ...], kwargs: KeywordArguments
 ) -> Traced:
     """Return one of NumPy's functions applied to symbols."""
     name = func.__name__
@@ -61,7 +60,7 @@ def apply_function(
 
 
 def _like(
-    recorder: Recorder, func: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, Any]
+    recorder: Recorder, func: Callable[..., object], name: str, args: tuple[object, ...], kwargs: KeywordArguments
 ) -> Traced:
     """Return an array of another's shape: nothing of its data is needed."""
     prototype, *rest = args or (kwargs.pop("a", None),)
@@ -80,10 +79,10 @@ def _like(
 class Recorded:
     """A function of NumPy, or a ufunc with its methods."""
 
-    def __init__(self, recorder: Recorder, fn: Any) -> None:
+    def __init__(self, recorder: Recorder, fn: UserFunction) -> None:
         self._recorder = recorder
         self._fn = fn
-        self.__name__: Any = fn.__name__
+        self.__name__: str = fn.__name__
 
     def __call__(self, *args: object, **kwargs: object) -> Traced:
         """Record a call."""
@@ -152,7 +151,7 @@ class Namespace:
     def __init__(self, recorder: Recorder, module: ModuleType) -> None:
         self._recorder = recorder
         self._module = module
-        self._made: dict[str, Any] = {}
+        self._made: KeywordArguments = {}
 
     def __getattr__(self, name: str) -> Attribute:
         if name not in self._made:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from headrace.core.types import AnyFunction, KeywordArguments
 from headrace.trace.symbols import Symbol
 from headrace.trace.values import Blockwise, Traced, map_arguments
 from headrace.trace.watching import watched
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=AnyFunction)
 
 
-OF_NUMPY: dict[str, Any] = {}
+OF_NUMPY: KeywordArguments = {}
 """By name, functions of NumPy that are operations on columns when a traced function calls them."""
 
 

@@ -16,7 +16,7 @@ from headrace.trace.fork import Piece, Segment, Taken, join_pieces
 from headrace.trace.graph import ROWS_TO_VERIFY, Graph
 from headrace.trace.recorder import Recorder
 from headrace.trace.reuse import reuse_memory
-from headrace.trace.values import KINDS, Step, Value, Values
+from headrace.trace.values import KINDS, Operand, Step, Value, Values
 
 VIEWS = frozenset({"getitem", "T", "transpose", "permute_dims", "swapaxes", "moveaxis", "flip", "fliplr", "flipud"})
 """Operations that NumPy does by strides, if the input is one array of rows."""
@@ -123,14 +123,14 @@ def _slots_read(path: Path) -> set[int]:
     return {value.slot for value in path.needs_after(0) if value.slot < path.recorder.inputs}
 
 
-def _kinds_of_rows(outputs: Sequence[Any]) -> list[Any]:
+def _kinds_of_rows(outputs: Sequence[Any]) -> list[Operand]:
     """Return the dtype and shape of each component; None if it is no dense array."""
     samples = [o.sample if isinstance(o, Value) else o for o in outputs]
     dense = [isinstance(s, np.ndarray | np.generic) and s.dtype.kind in KINDS for s in samples]
     return [(s.dtype, s.shape) if fine else None for s, fine in zip(samples, dense, strict=True)]
 
 
-def _passed_on(outputs: list[Any], inputs: int) -> int | None:
+def _passed_on(outputs: list[Operand], inputs: int) -> int | None:
     """Return the slot of the argument's component that a result is on all paths; None if it is another."""
     slots = {o.slot if isinstance(o, Value) and o.slot < inputs else None for o in outputs}
     return slots.pop() if len(slots) == 1 else None

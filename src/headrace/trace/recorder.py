@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import Array
+from headrace.core.types import Array, KeywordArguments
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
 from headrace.trace.decisions import MAX_DECISIONS_PER_PATH, Decisions
@@ -79,7 +79,7 @@ class Recorder:
         self._choose = choose
         self._symbol = symbol
         self._live: list[weakref.ref[Any]] = []
-        self._errors: list[dict[str, Any]] = []
+        self._errors: list[KeywordArguments] = []
 
     @property
     def own(self) -> list[range]:
@@ -126,7 +126,7 @@ class Recorder:
         return self.wrap(self._value(value, batched=False, static=True, constant=kept))
 
     @contextmanager
-    def errstate(self, settings: dict[str, Any]) -> Iterator[None]:
+    def errstate(self, settings: KeywordArguments) -> Iterator[None]:
         """Operations of the function under its own np.errstate."""
         self._errors.append({**(self._errors[-1] if self._errors else {}), **settings})
         try:
@@ -142,7 +142,7 @@ class Recorder:
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error}) for values of such a shape") from None
 
-    def call(self, fn: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> Traced:
+    def call(self, fn: Callable[..., object], name: str, args: tuple[object, ...], kwargs: KeywordArguments) -> Traced:
         """Apply an operation: to the samples now, to blocks when the graph runs."""
         if self.failed is not None:
             raise Untraceable(self.failed)
@@ -239,7 +239,7 @@ class Recorder:
         self,
         name: str,
         args: tuple[object, ...],
-        kwargs: dict[str, Any],
+        kwargs: KeywordArguments,
         how: Blockwise,
     ) -> Traced:
         """Return a function of ours that works on whole columns; see `traced_operation`."""
@@ -310,7 +310,7 @@ class Recorder:
         self.steps.append(Step("", item.slot, kernel, uses=(given,)))
         return item
 
-    def check_written(self, symbol: Any) -> None:
+    def check_written(self, symbol: Traced) -> None:
         """Refuse to write to an array that is not the function's own, or that something else looks at."""
         memory = symbol._value.sample
         if not isinstance(memory, np.ndarray):
@@ -350,7 +350,7 @@ def _plain_if_static(item: object) -> Operand:
     return item.sample if isinstance(item, Value) and item.static else item
 
 
-def _spread(value: Any, n: int) -> Operand:
+def _spread(value: Operand, n: int) -> Operand:
     """Return the column of a value that all rows share."""
     return np.broadcast_to(value, (n, *np.shape(value)))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Varied
-from headrace.trace.values import Fresh, Kernel, Result, Step, Values
+from headrace.trace.values import Fresh, Kernel, Operand, Result, Step, Values
 
 
 def reuse_memory(steps: list[Step], kept: set[int], own: frozenset[int] = frozenset()) -> list[Step]:
@@ -38,7 +38,7 @@ def _into(into: Any, slot: int) -> Kernel:
     return lambda values, _: into(values, values[slot])
 
 
-def _into_if_writable(into: Any, slot: int, sample: Any, otherwise: Kernel) -> Kernel:
+def _into_if_writable(into: Any, slot: int, sample: Operand, otherwise: Kernel) -> Kernel:
     shape, dtype = sample.shape, sample.dtype
 
     def kernel(values: Values, n: int) -> Result:
@@ -65,5 +65,5 @@ def _memory(value: object) -> object:
     return value if isinstance(value, np.ndarray) or not isinstance(data, np.ndarray) else _memory(data)
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _alike(a: Operand, b: Operand) -> bool:
     return bool(a.dtype == b.dtype and a.shape == b.shape and (not isinstance(a, np.ndarray) or a.strides == b.strides))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from headrace import _native
 from headrace.columns.dense import room_for
-from headrace.trace.values import Fresh, Kernel, Result, Scaled, Step, Value, Values
+from headrace.trace.values import Fresh, Kernel, Operand, Result, Scaled, Step, Value, Values
 
 CASTS = frozenset({"astype", "asarray", "array", "scalar type"})
 ARITHMETIC = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "true_divide": 3}
@@ -80,7 +79,7 @@ def _is_slot(item: object, slot: int) -> bool:
     return isinstance(item, Value) and item.slot == slot
 
 
-def _number(item: Any) -> float | None:
+def _number(item: Operand) -> float | None:
     """Return an operand that is the same number forever, as NumPy takes it beside float32."""
     value = item.sample if isinstance(item, Value) and item.static else item
     if type(value) is int and abs(value) > EXACT_INTEGERS:

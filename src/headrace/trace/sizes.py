@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from headrace.trace.values import Value, leaves, map_arguments, sample_of
+from headrace.core.types import KeywordArguments
+from headrace.trace.values import Operand, Value, leaves, map_arguments, sample_of
 
 FIRST_LENGTH = 64
 MAX_TRIES = 8
@@ -39,7 +40,7 @@ class Sizes:
         self.used[number] = self.given.get(number, FIRST_LENGTH)
         return number
 
-    def fits(self, name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
+    def fits(self, name: str, args: tuple[object, ...], kwargs: KeywordArguments) -> None:
         """Record what a reshape reveals about the lengths that lead to it."""
         source = args[0] if name == "reshape" and args else None
         if not isinstance(source, Value) or not source.sized:
@@ -55,7 +56,7 @@ class Sizes:
             self.misfit = (min(source.sized), have, need)
 
 
-def _numbers(tree: Any) -> Any:
+def _numbers(tree: Operand) -> Operand:
     if isinstance(tree, tuple | list):
         for item in tree:
             yield from _numbers(item)

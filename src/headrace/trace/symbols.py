@@ -5,13 +5,14 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from headrace.core.types import AnyFunction, Arguments, KeywordArguments, Reduced
 from headrace.trace.errors import OPAQUE, TEXT, Untraceable, is_for_raise
 from headrace.trace.recorder import Recorder
-from headrace.trace.values import KINDS, Call, Operand, Traced, Value, map_arguments
+from headrace.trace.values import KINDS, Call, Operand, Result, Traced, Value, map_arguments
 
 BINARY = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -20,7 +21,7 @@ BINARY = {
     "rshift": operator.rshift,
 }  # fmt: skip
 COMPARISONS = {n: getattr(operator, n) for n in ("lt", "le", "gt", "ge", "eq", "ne")}
-UNARY: dict[str, Callable[..., Any]] = {
+UNARY: dict[str, AnyFunction] = {
     "neg": operator.neg,
     "pos": operator.pos,
     "abs": operator.abs,
@@ -62,10 +63,10 @@ class Attribute(Method):
         return getattr(owner, self.name)
 
 
-def as_new_array(change: Callable[..., object]) -> Callable[..., Any]:
+def as_new_array(change: Callable[..., object]) -> AnyFunction:
     """Return a function that writes into its first argument as one that gives a new array."""
 
-    def fn(target: Any, *args: object, **kwargs: object) -> Traced:
+    def fn(target: Traced, *args: object, **kwargs: object) -> Traced:
         own = target.copy(order="K")
         change(own, *args, **kwargs)
         return own
@@ -134,7 +135,7 @@ class Symbol:
         raise self._recorder.refuse(f"uses .{name}")
 
     def _write(
-        self, change: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, Any]
+        self, change: Callable[..., object], name: str, args: tuple[object, ...], kwargs: KeywordArguments
     ) -> None:
         """Let `change` write into this array."""
         recorder = self._recorder
@@ -170,7 +171,7 @@ class Symbol:
         self._recorder.note_shape_read(self._value)
         return len(self._sample("len()"))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Result]:
         return iter([self[i] for i in range(len(self))])
 
     def __bool__(self) -> bool:
@@ -208,7 +209,7 @@ class Symbol:
     def __array__(self, *args: object, **kwargs: object) -> Traced:
         raise self._recorder.refuse("hands data to a function that is not traced")
 
-    def __reduce_ex__(self, protocol: object) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Reduced:
         raise self._recorder.refuse("copies or pickles data")
 
     def __round__(self, digits: int | None = None) -> Traced:
@@ -223,7 +224,7 @@ class Symbol:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Traced:
         return apply_ufunc(self._recorder, ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Traced:
+    def __array_function__(self, func: AnyFunction, types: object, args: Arguments, kwargs: KeywordArguments) -> Traced:
         from headrace.trace.numpy_names import apply_function
 
         return apply_function(self._recorder, func, args, kwargs)
@@ -242,7 +243,7 @@ class AnyText(str):
         made.recorder = recorder
         return made
 
-    def _refuse(self, *_args: object, **_kwargs: object) -> Any:
+    def _refuse(self, *_args: object, **_kwargs: object) -> Traced:
         raise self.recorder.refuse(TEXT)
 
 
@@ -251,14 +252,14 @@ for _name in ({*vars(str), "__radd__", "__rmod__"}) - {"__new__", "__doc__", "__
 
 
 def apply_ufunc(
-    recorder: Recorder, ufunc: np.ufunc, method: str, inputs: tuple[object, ...], kwargs: dict[str, Any]
+    recorder: Recorder, ufunc: np.ufunc, method: str, inputs: tuple[object, ...], kwargs: KeywordArguments
 ) -> Traced:
     """Return a ufunc, or one of its methods, applied to symbols."""
     if method == "at":
         raise recorder.refuse(f"uses np.{ufunc.__name__}.at")
     out = kwargs.pop("out", None)
     out = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    fn: Any = ufunc
+    fn: AnyFunction = ufunc
     name = ufunc.__name__
     if method != "__call__":
         fn, name = getattr(ufunc, method), f"{name}.{method}"

@@ -28,7 +28,20 @@ from headrace.trace.rules.elementwise import EXACT
 from headrace.trace.scaling import scale_at_once
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import AnyText, Symbol
-from headrace.trace.values import KINDS, Call, Kernel, Result, Step, Traced, Value, Values, dummy, leaves, map_arguments
+from headrace.trace.values import (
+    KINDS,
+    Call,
+    Kernel,
+    Operand,
+    Result,
+    Step,
+    Traced,
+    Value,
+    Values,
+    dummy,
+    leaves,
+    map_arguments,
+)
 
 
 def trace(
@@ -201,7 +214,7 @@ def _choose_if_possible(call: Call) -> tuple[Kernel, bool, bool]:
         return refusing_kernel(call), False, True
 
 
-def _call_alone(fn: Callable[..., object], args: list[Any]) -> Traced:
+def _call_alone(fn: Callable[..., object], args: list[Operand]) -> Traced:
     """Return the function's result, the function alone holding its arguments: so it shows which it has let go."""
     args.reverse()
     match len(args):
@@ -214,7 +227,7 @@ def _call_alone(fn: Callable[..., object], args: list[Any]) -> Traced:
     return fn(*reversed(args))
 
 
-def _hand_on_all(recorder: Recorder, capture: Capture, result: object) -> list[Any]:
+def _hand_on_all(recorder: Recorder, capture: Capture, result: object) -> list[Operand]:
     """Return the result of one function as the arguments of the next one: an element in its own memory."""
     if result is None:
         raise recorder.refuse("returns None")
@@ -241,7 +254,7 @@ def _classes(structure: Structure) -> set[type]:
     return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())
 
 
-def _finish_graph(recorder: Recorder, capture: Capture, result: object) -> tuple[Graph, list[Any]]:
+def _finish_graph(recorder: Recorder, capture: Capture, result: object) -> tuple[Graph, list[Operand]]:
     if result is None:
         raise recorder.refuse("returns None")
     capture.check_lists()
@@ -250,8 +263,8 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: object) -> tuple
     structure, found = flatten(result)
     for kind in _classes(structure):
         capture.check_class(kind)
-    outputs: list[Any] = []
-    kept: list[Any] = []
+    outputs: list[Operand] = []
+    kept: list[Operand] = []
     specs: list[LeafSpec] = []
     unbatched = set()
     for item in found:

@@ -11,17 +11,18 @@ from numpy.typing import DTypeLike
 from headrace.columns import Varied
 from headrace.columns.dense import MIN_THREADED_COPY_BYTES, pooled
 from headrace.core.ragged import Ragged
+from headrace.core.types import AnyFunction, KeywordArguments
 from headrace.plan.spec import TensorSpec
-from headrace.trace.values import Result, Value
+from headrace.trace.values import Operand, Result, Value
 
-EXACT: dict[str, Any] = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "true_divide": np.divide}
+EXACT: KeywordArguments = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "true_divide": np.divide}
 """Operations that IEEE 754 rounds correctly: any loop gives the same bits."""
 
 Change = Callable[[Any], Any]
 """A function from values to the same number of values."""
 
 
-def change_of_values(name: str, args: tuple[object, ...]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+def change_of_values(name: str, args: tuple[object, ...]) -> tuple[AnyFunction, AnyFunction] | None:
     """Return what an operation does to specs, and to columns, if it works value by value; else None."""
     args = tuple(a.sample if isinstance(a, Value) and a.static else a for a in args)
     rows = [a for a in args if isinstance(a, Value)]
@@ -43,12 +44,12 @@ def change_of_values(name: str, args: tuple[object, ...]) -> tuple[Callable[...,
     return spec, lambda *_: lambda column: _changed(column, change)
 
 
-def _is_known(spec: Any) -> bool:
+def _is_known(spec: Operand) -> bool:
     known = isinstance(spec, TensorSpec) and bool(spec.shape) and spec.dtype is not None
     return known and spec.dtype.kind in "biuf" and spec.dtype.char != "g"
 
 
-def _cast(spec: Any, kind: Any) -> Change | None:
+def _cast(spec: Operand, kind: Operand) -> Change | None:
     try:
         target = np.dtype(kind)
     except TypeError:
@@ -64,7 +65,7 @@ def _with_number(name: str, args: tuple[object, ...]) -> Change | None:
         return None
     fn = EXACT[name]
 
-    def change(values: Any) -> Result:
+    def change(values: Result) -> Result:
         given = (values, number) if first else (number, values)
         if values.nbytes < MIN_THREADED_COPY_BYTES:
             return fn(*given)
@@ -74,7 +75,7 @@ def _with_number(name: str, args: tuple[object, ...]) -> Change | None:
     return change
 
 
-def _dtype(value: Any) -> DTypeLike:
+def _dtype(value: Operand) -> DTypeLike:
     """Return the dtype as a ufunc sees it: a Python number takes the array's dtype."""
     return type(value) if type(value) in (int, float) else value.dtype
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array, Component, DType
+from headrace.core.types import AnyFunction, Arguments, Array, Component, DType, KeywordArguments
 from headrace.plan.spec import TensorSpec
 
 KINDS = "biufcmM"
@@ -61,13 +61,13 @@ class Deferred(ABC):
 class Blockwise(NamedTuple):
     """How one of our operations runs on whole columns; see `traced_operation`."""
 
-    spec: Callable[..., Any]
-    block: Callable[..., Any]
+    spec: AnyFunction
+    block: AnyFunction
     even: bool = False
     in_place: bool = False
-    scaled: Callable[..., Any] | None = None
+    scaled: AnyFunction | None = None
     reads_all: Callable[..., bool] | None = None
-    deferred: Callable[..., Any] | None = None
+    deferred: AnyFunction | None = None
     takes_deferred: bool = False
 
 
@@ -76,7 +76,7 @@ class Value:
     """One value of the graph. `sample` is what the function would see for one row, made of dummies."""
 
     slot: int
-    sample: Any
+    sample: Operand
     batched: bool
     static: bool = False
     """Whether the sample is the value itself, a constant for all rows."""
@@ -99,11 +99,11 @@ class Value:
 class Call:
     """One operation as the function applied it; `args` and `kwargs` hold Values."""
 
-    fn: Callable[..., Any]
+    fn: AnyFunction
     name: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    sample: Any = None
+    args: Arguments
+    kwargs: KeywordArguments
+    sample: Operand = None
     loose: bool = False
     """Whether the sizes of its results may depend on the data."""
 
@@ -133,9 +133,9 @@ class Step:
     slot: int
     kernel: Kernel
     rowwise: bool = False
-    errors: dict[str, Any] = field(default_factory=dict)
+    errors: KeywordArguments = field(default_factory=dict)
     uses: tuple[Value, ...] = ()
-    sample: Any = None
+    sample: Operand = None
     call: Call | None = None
     """What the function did, while it is traced."""
     in_place: bool = False
@@ -176,7 +176,7 @@ def leaves(tree: object) -> Iterator[Value]:
         yield from leaves((tree.start, tree.stop, tree.step))
 
 
-def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Operand:
+def map_arguments(tree: Operand, change: Callable[[Any], Any]) -> Operand:
     """Nested arguments with `change` applied to what is no container."""
     kind = type(tree)
     if kind is tuple or kind is list:

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import AnyFunction, Argument, KeywordArguments
 from headrace.plan.frameworks import as_array, is_tensor
 from headrace.plan.spec import Shape, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import flatten
-from headrace.trace.values import Operand, Result, map_arguments
+from headrace.trace.values import Operand, Result, Traced, map_arguments
 
 _watching = 0
 _lock = Lock()
@@ -36,7 +37,7 @@ def watch_shapes() -> Iterator[None]:
 
 
 def watched(
-    fn: Callable[..., object], spec: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
+    fn: Callable[..., object], spec: Callable[..., object], args: tuple[object, ...], kwargs: KeywordArguments
 ) -> Operand:
     """Return an operation's result, with the sizes that its `spec` determines noted if its call is watched."""
     if not _watching:
@@ -87,11 +88,11 @@ class Noted(np.ndarray[Any, Any]):
     def __array_finalize__(self, source: object) -> None:
         self.known = (None,) * self.ndim
 
-    def astype(self, *args: Any, **kwargs: Any) -> Operand:
+    def astype(self, *args: Argument, **kwargs: Argument) -> Operand:
         """Convert, with the sizes as known as before."""
         return noted(self.view(np.ndarray).astype(*args, **kwargs), self.known)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Operand:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Traced, **kwargs: Argument) -> Operand:
         arrays = [plain(item) for item in inputs]
         out = kwargs.get("out")
         if out is not None:
@@ -123,7 +124,7 @@ def _is_foreign(leaf: Any) -> bool:
 class WatchedFunction:
     """Call a function and note which sizes of its first result are known."""
 
-    def __init__(self, fn: Callable[..., Any], arguments: Spec) -> None:
+    def __init__(self, fn: AnyFunction, arguments: Spec) -> None:
         self._fn = fn
         self._arguments = arguments
         self.spec: Spec | None = None

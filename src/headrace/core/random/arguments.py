@@ -14,7 +14,7 @@ from headrace.core.types import Array, DType, TensorLike
 Size = int | tuple[int, ...] | None
 
 
-def as_block_argument(value: TensorLike) -> Any:
+def as_block_argument(value: TensorLike) -> TensorLike:
     """Return an argument of one row as one of a block."""
     return value if value is None or scalar(value) else np.asarray(value)[None]
 
@@ -39,7 +39,7 @@ def size_shape(size: Size) -> tuple[int, ...]:
     return shape
 
 
-def floats(value: TensorLike) -> Any:
+def floats(value: TensorLike) -> TensorLike:
     """Return a number as float, an array as float64."""
     return float(value) if scalar(value) else np.asarray(value, np.float64)
 
@@ -90,7 +90,7 @@ def intervals(
 _WORDS = 2**64
 
 
-def _integers(value: TensorLike) -> Any:
+def _integers(value: TensorLike) -> TensorLike:
     if scalar(value):
         return np.asarray(operator.index(value))[None]
     array = np.asarray(value)

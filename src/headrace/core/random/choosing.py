@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from headrace.core.random.arguments import floats
@@ -21,7 +19,7 @@ def laid_out(operation: str, x: TensorLike, axis: int) -> tuple[Array, int]:
 def pick_parts(array: Array, numbers: Array, axis: int) -> Array:
     """Return for each row the parts with its numbers, along its `axis`."""
     new = numbers.ndim - 1
-    rows: Any = 0 if len(array) == 1 else np.arange(len(array)).reshape(-1, *(1,) * new)
+    rows: int | Array = 0 if len(array) == 1 else np.arange(len(array)).reshape(-1, *(1,) * new)
     parts = np.moveaxis(array, axis + 1, 1)[rows, numbers]
     return np.moveaxis(parts, range(1, 1 + new), range(1 + axis, 1 + axis + new)) if axis else parts
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -189,19 +188,19 @@ class RowGenerator:
         """Note that the call it was made for is over."""
         self._block = None
 
-    def random(self, size: Size = None, dtype: DTypeLike = np.float64) -> Any:
+    def random(self, size: Size = None, dtype: DTypeLike = np.float64) -> TensorLike:
         """Floats from 0 up to 1, in float64 or float32."""
         return self._row.random(size, dtype)[0]
 
-    def uniform(self, low: TensorLike = 0.0, high: TensorLike = 1.0, size: Size = None) -> Any:
+    def uniform(self, low: TensorLike = 0.0, high: TensorLike = 1.0, size: Size = None) -> TensorLike:
         """Floats from `low` up to `high`."""
         return self._row.uniform(as_block_argument(low), as_block_argument(high), size)[0]
 
-    def normal(self, loc: TensorLike = 0.0, scale: TensorLike = 1.0, size: Size = None) -> Any:
+    def normal(self, loc: TensorLike = 0.0, scale: TensorLike = 1.0, size: Size = None) -> TensorLike:
         """Normally distributed floats of mean `loc` and standard deviation `scale`."""
         return self._row.normal(as_block_argument(loc), as_block_argument(scale), size)[0]
 
-    def bernoulli(self, p: TensorLike = 0.5, size: Size = None) -> Any:
+    def bernoulli(self, p: TensorLike = 0.5, size: Size = None) -> TensorLike:
         """True with probability `p`."""
         return self._row.bernoulli(as_block_argument(p), size)[0]
 
@@ -212,11 +211,11 @@ class RowGenerator:
         size: Size = None,
         dtype: DTypeLike = np.int64,
         endpoint: bool = False,
-    ) -> Any:
+    ) -> TensorLike:
         """Return integers from `low` up to `high`, or from 0 up to `low`; with `endpoint`, `high` is one of them."""
         return self._row.integers(as_block_argument(low), as_block_argument(high), size, dtype, endpoint)[0]
 
-    def permutation(self, x: TensorLike, axis: int = 0) -> Any:
+    def permutation(self, x: TensorLike, axis: int = 0) -> TensorLike:
         """Return the numbers below `x` in random order; or, of an array, its parts along `axis`."""
         return self._row.permutation(as_block_argument(x), axis)[0]
 
@@ -235,6 +234,6 @@ class RowGenerator:
         p: TensorLike = None,
         axis: int = 0,
         shuffle: bool = True,
-    ) -> Any:
+    ) -> TensorLike:
         """Parts of an array along `axis`, or numbers below `a`, chosen uniformly, or with probabilities `p`."""
         return self._row.choice(as_block_argument(a), size, replace, as_block_argument(p), axis, shuffle)[0]

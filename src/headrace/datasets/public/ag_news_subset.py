@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.datasets.formats.tables import plain_rows
@@ -28,7 +28,7 @@ from headrace.tfds.features import ClassLabel, Text
     citation="@misc{zhang2015characterlevel, title={Character-level Convolutional Networks for Text Classification}, "
     "author={Xiang Zhang and Junbo Zhao and Yann LeCun}, year={2015}, eprint={1509.01626}}",
 )
-def ag_news_subset(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def ag_news_subset(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Titles and first sentences of news articles of four kinds, equally many of each."""
     for _, file in archive_files(sources["archive"], lambda name: name == f"ag_news_csv/{split}.csv"):
         for number, (label, title, description) in enumerate(plain_rows(file)):

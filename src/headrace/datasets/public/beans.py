@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.tfds.features import ClassLabel, Image
@@ -24,7 +24,7 @@ from headrace.tfds.features import ClassLabel, Image
     license="MIT",
     citation='@online{beansdata, author="Makerere AI Lab", title="Bean disease dataset", year="2020"}',
 )
-def beans(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def beans(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Photographs of bean leaves of 500 × 500 pixels, taken with phones on fields in Uganda, of three classes."""
     for path, file in archive_files(sources[split], lambda name: name.endswith(".jpg")):
         yield path, {"image": file.read(), "label": path.split("/")[-2]}

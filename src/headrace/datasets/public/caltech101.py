@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import label_names, public_dataset
 from headrace.datasets.formats.archives import files_of_tar_in
 from headrace.tfds.features import ClassLabel, Image, Text
@@ -53,7 +53,7 @@ def training_files(paths: list[str]) -> set[str]:
     "Incremental Bayesian Approach Tested on 101 Object Categories}, author={Li Fei-Fei and Rob Fergus and Pietro "
     "Perona}, journal={Computer Vision and Pattern Recognition Workshop}, year={2004}}",
 )
-def caltech101(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def caltech101(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Pictures of objects of 101 kinds and of clutter, 31 to 800 of each; 30 of each are drawn for training."""
     archive = sources["archive"]
     chosen = training_files([path.removeprefix(HOME) for path, _ in files_of_tar_in(archive, INNER)])

@@ -6,8 +6,8 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.image import decode_image
@@ -36,7 +36,7 @@ def encode_again(data: bytes) -> bytes:
     citation="@inproceedings{elson2007asirra, author={Elson, Jeremy and Douceur, John and Howell, Jon and Saul, Jared}, "
     "title={Asirra: A CAPTCHA that Exploits Interest-Aligned Manual Image Categorization}, year={2007}}",
 )
-def cats_vs_dogs(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def cats_vs_dogs(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Photographs of cats and dogs of different sizes. The 1,738 files that are no proper JPEGs are left out."""
     for path, file in archive_files(sources["archive"]):
         found = NAME.fullmatch(path)

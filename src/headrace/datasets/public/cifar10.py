@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.datasets.formats.pictures import labelled_planes
@@ -20,7 +21,7 @@ CITATION = (
 )
 
 
-def batch_rows(archive: Path, files: list[str], split: str, labels: list[str]) -> Iterator[Any]:
+def batch_rows(archive: Path, files: list[str], split: str, labels: list[str]) -> Iterator[Nested]:
     """The rows of CIFAR's binary files, numbered in the order of `files`, which an archive has in any order."""
     waiting: dict[str, list[Any]] = {}
     number = 0
@@ -55,6 +56,6 @@ def batch_rows(archive: Path, files: list[str], split: str, labels: list[str]) -
     homepage="https://www.cs.toronto.edu/~kriz/cifar.html",
     citation=CITATION,
 )
-def cifar10(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def cifar10(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Animals and vehicles of ten kinds as colour pictures of 32 × 32 pixels, 6,000 of each kind."""
     yield from batch_rows(sources["archive"], FILES[split], split, ["label"])

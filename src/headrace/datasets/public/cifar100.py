@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import label_names, public_dataset
 from headrace.datasets.public.cifar10 import CITATION, batch_rows
 from headrace.tfds.features import ClassLabel, Image, Text
@@ -26,6 +26,6 @@ from headrace.tfds.features import ClassLabel, Image, Text
     homepage="https://www.cs.toronto.edu/~kriz/cifar.html",
     citation=CITATION,
 )
-def cifar100(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def cifar100(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Colour pictures of 32 × 32 pixels of a hundred kinds, which form twenty groups; 600 of each kind."""
     yield from batch_rows(sources["archive"], [f"{split}.bin"], split, ["coarse_label", "label"])

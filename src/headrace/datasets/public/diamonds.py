@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.tables import table_rows
 from headrace.tfds.features import ClassLabel
@@ -37,7 +37,7 @@ NUMBERS = ("carat", "x", "y", "z", "depth", "table")
     citation="@book{wickham2016ggplot2, author={Hadley Wickham}, title={ggplot2: Elegant Graphics for Data Analysis}, "
     "year={2016}}",
 )
-def diamonds(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def diamonds(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Weight, cut, colour, clarity and sizes of diamonds, and their prices in US dollars."""
     for number, row in enumerate(table_rows(sources["table"])):
         features = {name: row[name] for name in CLASSES} | {name: float(row[name]) for name in NUMBERS}

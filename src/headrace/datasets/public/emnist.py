@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_file
 from headrace.datasets.formats.idx import read_idx
@@ -23,7 +23,7 @@ CONFIGS = {
 """How many classes each has, and rows for training and testing."""
 
 
-def rows(config: str, split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def rows(config: str, split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """The rows of a split."""
     archive = sources["archive"]
     names = [f"gzip/emnist-{config}-{split}-{what}-ubyte.gz" for what in ("images-idx3", "labels-idx1")]
@@ -31,8 +31,8 @@ def rows(config: str, split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
     return paired_rows(pictures, labels, names[0])
 
 
-def _of_config(config: str) -> Callable[..., Iterator[Any]]:
-    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def _of_config(config: str) -> Callable[..., Iterator[Nested]]:
+    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
         """Handwritten letters and digits as pictures of 28 × 28 pixels, mirrored and turned as NIST publishes them."""
         yield from rows(config, split, sources)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.tfds.features import ClassLabel, Image, Text
@@ -31,7 +31,7 @@ NAMES = [
     "Cover Classification}, author={Patrick Helber and Benjamin Bischke and Andreas Dengel and Damian Borth}, "
     "year={2017}, eprint={1709.00029}}",
 )
-def eurosat(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def eurosat(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Pictures of 64 × 64 pixels by the satellite Sentinel-2, of ten kinds of land cover in Europe."""
     for path, file in archive_files(sources["rgb"], lambda name: name.startswith("2750/") and name.count("/") == 2):
         name = path.rsplit("/", 1)[-1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.public.mnist import labelled_pictures
 from headrace.tfds.features import ClassLabel, Image
@@ -27,6 +27,6 @@ NAMES = [
     citation="@article{xiao2017fashion, title={Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning "
     "Algorithms}, author={Han Xiao and Kashif Rasul and Roland Vollgraf}, journal={arXiv:1708.07747}, year={2017}}",
 )
-def fashion_mnist(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def fashion_mnist(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Clothes, shoes and bags of ten kinds as grey pictures of 28 × 28 pixels, in place of MNIST's digits."""
     yield from labelled_pictures(sources[f"{split}_images"], sources[f"{split}_labels"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import label_names, public_dataset
 from headrace.datasets.formats.archives import archive_file, archive_files
 from headrace.tfds.features import ClassLabel, Image
@@ -24,7 +24,7 @@ FILES = {"train": "train", "validation": "test"}
     citation="@inproceedings{bossard2014food, title={Food-101 -- Mining Discriminative Components with Random Forests}, "
     "author={Bossard, Lukas and Guillaumin, Matthieu and Van Gool, Luc}, year={2014}}",
 )
-def food101(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def food101(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Photographs of 101 dishes, 1,000 of each; some of those for training have wrong labels, on purpose."""
     archive = sources["archive"]
     listed = json.loads(archive_file(archive, f"food-101/meta/{FILES[split]}.json"))

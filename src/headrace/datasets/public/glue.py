@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.datasets.formats.tables import table_rows
@@ -30,7 +30,7 @@ FILES = {"train": "train", "validation": "dev", "test": "test"}
     "Multi-Task Benchmark and Analysis Platform for Natural Language Understanding}, author={Wang, Alex and others}, "
     "year={2019}}",
 )
-def sst2(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def sst2(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Sentences of film reviews, positive or negative; those of the test split have no label (-1)."""
     for _, file in archive_files(sources["sst2"], lambda name: name == f"SST-2/{FILES[split]}.tsv"):
         for number, row in enumerate(table_rows(file, delimiter="\t", quoting=False)):

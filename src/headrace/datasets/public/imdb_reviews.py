@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.tfds.features import ClassLabel, Text
@@ -24,7 +24,7 @@ from headrace.tfds.features import ClassLabel, Text
     citation="@inproceedings{maas2011learning, title={Learning Word Vectors for Sentiment Analysis}, author={Maas, Andrew L. "
     "and Daly, Raymond E. and Pham, Peter T. and Huang, Dan and Ng, Andrew Y. and Potts, Christopher}, year={2011}}",
 )
-def imdb_reviews(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def imdb_reviews(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Reviews of films with clear opinions, as many positive as negative ones, and others without labels (-1)."""
     folders = (
         ("aclImdb/train/unsup/",) if split == "unsupervised" else (f"aclImdb/{split}/neg/", f"aclImdb/{split}/pos/")

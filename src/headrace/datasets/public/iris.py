@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_file
 from headrace.tfds.features import ClassLabel, Tensor
@@ -28,7 +28,7 @@ from headrace.tfds.features import ClassLabel, Tensor
     citation="@misc{dua2017uci, author={Dua, Dheeru and Graff, Casey}, year={2017}, "
     "title={UCI Machine Learning Repository}, url={http://archive.ics.uci.edu/ml}}",
 )
-def iris(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def iris(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Lengths and widths of sepals and petals, in centimetres, of 50 flowers of each of three species."""
     lines = archive_file(sources["archive"], "iris.data").decode().splitlines()
     for number, line in enumerate(filter(None, lines)):

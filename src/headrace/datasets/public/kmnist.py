@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.public.mnist import labelled_pictures
 from headrace.tfds.features import ClassLabel, Image
@@ -27,6 +27,6 @@ from headrace.tfds.features import ClassLabel, Image
     "Alex Lamb and Kazuaki Yamamoto and David Ha}, title={Deep Learning for Classical Japanese Literature}, "
     "eprint={cs.CV/1812.01718}, year={2018}}",
 )
-def kmnist(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def kmnist(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Characters of old Japanese books, one for each of ten rows of Hiragana, as grey pictures of 28 × 28 pixels."""
     yield from labelled_pictures(sources[f"{split}_images"], sources[f"{split}_labels"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.tfds.features import Text
@@ -29,7 +29,7 @@ FOLDERS = {
     "Modeling}, author={Ciprian Chelba and Tomas Mikolov and Mike Schuster and Qi Ge and Thorsten Brants and Phillipp "
     "Koehn}, journal={CoRR}, volume={abs/1312.3005}, year={2013}}",
 )
-def lm1b(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def lm1b(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Sentences of English news in random order, cut into words, one a row."""
     home = f"1-billion-word-language-modeling-benchmark-r13output/{FOLDERS[split]}"
     for path, file in archive_files(sources["archive"], lambda name: name.startswith(home)):

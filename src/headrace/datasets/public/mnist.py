@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import JsonObject, LibraryObject, Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.idx import read_idx
 from headrace.errors import StorageError
 from headrace.tfds.features import ClassLabel, Image
 
 
-def labelled_pictures(pictures: Path, labels: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def labelled_pictures(pictures: Path, labels: Path) -> Iterator[tuple[int, JsonObject]]:
     """Rows of two IDX files, one of pictures and one of labels."""
     return paired_rows(read_idx(pictures.read_bytes(), pictures), read_idx(labels.read_bytes(), labels), pictures)
 
 
-def paired_rows(pictures: Any, labels: Any, name: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+def paired_rows(
+    pictures: LibraryObject, labels: LibraryObject, name: LibraryObject
+) -> Iterator[tuple[int, JsonObject]]:
     """Rows of an array of pictures and one of labels."""
     if len(pictures) != len(labels) or pictures.shape[1:] != (28, 28):
         raise StorageError(f"{name}: pictures of shape {pictures.shape} for {len(labels):,} labels")
@@ -38,6 +40,6 @@ def paired_rows(pictures: Any, labels: Any, name: Any) -> Iterator[tuple[int, di
     citation="@article{lecun2010mnist, title={MNIST handwritten digit database}, "
     "author={LeCun, Yann and Cortes, Corinna and Burges, CJ}, year={2010}}",
 )
-def mnist(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def mnist(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Handwritten digits from 0 to 9 as grey pictures of 28 × 28 pixels."""
     yield from labelled_pictures(sources[f"{split}_images"], sources[f"{split}_labels"])

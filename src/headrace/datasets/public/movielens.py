@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import JsonObject, Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_file, archive_files
 from headrace.datasets.formats.tables import table_rows, text_lines
@@ -67,7 +67,7 @@ def _lines(archive: Path, name: str, separator: str) -> Iterator[list[str]]:
             yield line.split(separator)
 
 
-def movies(archive: Path, size: str) -> Iterator[dict[str, Any]]:
+def movies(archive: Path, size: str) -> Iterator[JsonObject]:
     """The films, in the format of each size."""
     if size == "100k":
         for number, title, _, _, _, *flags in _lines(archive, "ml-100k/u.item", "|"):
@@ -82,7 +82,7 @@ def movies(archive: Path, size: str) -> Iterator[dict[str, Any]]:
             yield {"movie_id": row["movieId"], "movie_title": row["title"], "movie_genres": row["genres"].split("|")}
 
 
-def users(archive: Path, size: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def users(archive: Path, size: str) -> Iterator[tuple[str, JsonObject]]:
     """The people who rated films, as far as they are known."""
     if size == "100k":
         for number, age, gender, work, code in _lines(archive, "ml-100k/u.user", "|"):
@@ -98,7 +98,7 @@ def users(archive: Path, size: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield number, _user(gender, int(age), label, text, code)
 
 
-def _user(gender: str, age: int, label: str, text: str, code: str) -> dict[str, Any]:
+def _user(gender: str, age: int, label: str, text: str, code: str) -> JsonObject:
     return {
         "user_gender": gender == "M", "bucketized_user_age": age, "user_occupation_label": label,
         "user_occupation_text": text, "user_zip_code": code,
@@ -116,16 +116,16 @@ def ratings(archive: Path, size: str) -> Iterator[list[str]]:
             yield [row["userId"], row["movieId"], row["rating"], row["timestamp"]]
 
 
-def _movies_of(size: str) -> Callable[..., Iterator[Any]]:
-    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def _movies_of(size: str) -> Callable[..., Iterator[Nested]]:
+    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
         """Films with their genres, of the web site MovieLens."""
         yield from enumerate(movies(sources[size], size))
 
     return generate
 
 
-def _ratings_of(size: str) -> Callable[..., Iterator[Any]]:
-    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def _ratings_of(size: str) -> Callable[..., Iterator[Nested]]:
+    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
         """Ratings of films by users of the web site MovieLens, each with the film and what is known of the user."""
         archive = sources[size]
         films = {movie["movie_id"]: movie for movie in movies(archive, size)}
@@ -138,8 +138,8 @@ def _ratings_of(size: str) -> Callable[..., Iterator[Any]]:
 
 
 for _size, (_ratings, _movies) in SIZES.items():
-    _user_features: dict[str, Any] = USER if _size in ("100k", "1m") else {}
-    _age: dict[str, Any] = {"raw_user_age": np.float32} if _size == "100k" else {}
+    _user_features: JsonObject = USER if _size in ("100k", "1m") else {}
+    _age: JsonObject = {"raw_user_age": np.float32} if _size == "100k" else {}
     for _table, _count, _features, _generate in (
         ("ratings", _ratings, {**MOVIE, **RATING, **_user_features, **_age}, _ratings_of(_size)),
         ("movies", _movies, MOVIE, _movies_of(_size)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import label_names, public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.datasets.formats.mat import read_mat
@@ -24,7 +24,7 @@ SPLITS = {"train": "trnid", "test": "tstid", "validation": "valid"}
     citation="@inproceedings{nilsback2008automated, author={Nilsback, M-E. and Zisserman, A.}, "
     "title={Automated Flower Classification over a Large Number of Classes}, year={2008}}",
 )
-def oxford_flowers102(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def oxford_flowers102(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Photographs of flowers of 102 kinds, from 40 to 258 of each, of different sizes."""
     labels = read_mat(sources["labels"])["labels"].reshape(-1)
     numbers = read_mat(sources["splits"])[SPLITS[split]].reshape(-1).tolist()

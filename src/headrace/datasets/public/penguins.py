@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import JsonObject, Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.tables import table_rows
 from headrace.tfds.features import ClassLabel, Tensor, Text
 
 LENGTHS = ("culmen_length_mm", "culmen_depth_mm", "flipper_length_mm", "body_mass_g")
-SIMPLE: dict[str, Any] = {
+SIMPLE: JsonObject = {
     "species": ClassLabel(names=["Adelie", "Chinstrap", "Gentoo"]),
     "island": ClassLabel(names=["Biscoe", "Dream", "Torgersen"]),
     **dict.fromkeys(LENGTHS, np.float32),
@@ -27,7 +27,7 @@ RAW_NUMBERS = (
     "Culmen Length (mm)", "Culmen Depth (mm)", "Flipper Length (mm)", "Body Mass (g)", "Delta 15 N (o/oo)",
     "Delta 13 C (o/oo)",
 )  # fmt: skip
-RAW: dict[str, Any] = {
+RAW: JsonObject = {
     "Sample Number": np.int32,
     **{name: Text() for name in RAW_TEXTS},
     **dict.fromkeys(RAW_NUMBERS, np.float32),
@@ -41,27 +41,27 @@ def _number(text: str) -> float:
         return float("nan")
 
 
-def processed_row(row: dict[str, str]) -> dict[str, Any]:
+def processed_row(row: dict[str, str]) -> JsonObject:
     """Measurements between 0 and 1 as one vector."""
     label = int(row.pop("species"))
     return {"species": label, "features": np.array(list(row.values()), np.float32)}
 
 
-def simple_row(row: dict[str, str]) -> dict[str, Any]:
+def simple_row(row: dict[str, str]) -> JsonObject:
     """Measurements, NaN where there is none, and what else is known."""
     numbers = {name: _number(row[name]) for name in LENGTHS}
     sex = row["sex"] if row["sex"] in ("FEMALE", "MALE") else "NA"
     return {"species": row["species"], "island": row["island"], **numbers, "sex": sex}
 
 
-def raw_row(row: dict[str, str]) -> dict[str, Any]:
+def raw_row(row: dict[str, str]) -> JsonObject:
     """All columns as they were published."""
     texts = {name: row[name] for name in RAW_TEXTS}
     return {"Sample Number": int(row["Sample Number"]), **texts, **{name: _number(row[name]) for name in RAW_NUMBERS}}
 
 
-def _of_config(config: str, parse: Callable[[dict[str, str]], object]) -> Callable[..., Iterator[Any]]:
-    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def _of_config(config: str, parse: Callable[[dict[str, str]], object]) -> Callable[..., Iterator[Nested]]:
+    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
         """Penguins of three species on islands near Palmer Station in Antarctica, and their measurements."""
         for number, row in enumerate(table_rows(sources[config])):
             yield number, parse(row)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_file, archive_files
 from headrace.datasets.formats.pictures import fixed_rows
@@ -29,7 +29,7 @@ SIZE = 96
     citation="@inproceedings{coates2011stl10, title={An Analysis of Single Layer Networks in Unsupervised Feature "
     "Learning}, author={Coates, Adam and Ng, Andrew and Lee, Honglak}, booktitle={AISTATS}, year={2011}}",
 )
-def stl10(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def stl10(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Animals and vehicles of ten kinds as colour pictures of 96 × 96 pixels, with many more that have no label (-1)."""
     archive = sources["archive"]
     labels: Iterator[int] = repeat(-1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.mat import read_mat
 from headrace.errors import StorageError
@@ -26,7 +26,7 @@ from headrace.tfds.features import ClassLabel, Image, Text
     "Alessandro and Wu, Bo and Ng, Andrew Y}, "
     "title={Reading Digits in Natural Images with Unsupervised Feature Learning}, year={2011}}",
 )
-def svhn_cropped(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def svhn_cropped(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Single digits of house numbers, cut out of photographs of streets, as colour pictures of 32 × 32 pixels."""
     arrays = read_mat(sources[split])
     pictures, labels = arrays["X"], arrays["y"].reshape(-1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.archives import archive_files
 from headrace.tfds.features import ClassLabel, Image
@@ -25,7 +25,7 @@ from headrace.tfds.features import ClassLabel, Image
     license="CC BY (each picture names its author in LICENSE.txt of the archive)",
     citation='@online{tfflowers, author="The TensorFlow Team", title="Flowers", year="2019"}',
 )
-def tf_flowers(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def tf_flowers(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Photographs of five kinds of flowers, of different sizes."""
     for path, file in archive_files(sources["archive"], lambda name: name.endswith(".jpg")):
         _, kind, name = path.rsplit("/", 2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.tfds.features import Text
 
@@ -19,7 +19,7 @@ from headrace.tfds.features import Text
     homepage="https://github.com/karpathy/char-rnn/blob/master/data/tinyshakespeare/input.txt",
     citation="@misc{karpathy2015charrnn, author={Karpathy, Andrej}, title={char-rnn}, year={2015}}",
 )
-def tiny_shakespeare(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def tiny_shakespeare(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """40,000 lines of Shakespeare's plays as one text a split: the first 90 %, and 5 % each for the others."""
     text = sources["text"].read_bytes().decode()
     first = int(len(text) * 0.9)

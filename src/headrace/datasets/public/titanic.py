@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import JsonObject, Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.tables import table_rows
 from headrace.tfds.features import ClassLabel, Tensor
@@ -18,7 +18,7 @@ PORTS = {"C": "Cherbourg", "Q": "Queenstown", "S": "Southampton", "?": "Unknown"
 TEXTS = ("name", "ticket", "cabin", "boat", "home.dest")
 FLOATS = ("age", "fare")
 INTEGERS = ("sibsp", "parch", "body")
-FEATURES: dict[str, Any] = {
+FEATURES: JsonObject = {
     "pclass": ClassLabel(names=list(CLASSES.values())),
     "survived": ClassLabel(names=list(SURVIVED.values())),
     "sex": ClassLabel(names=["male", "female"]),
@@ -41,7 +41,7 @@ FEATURES: dict[str, Any] = {
     citation="@online{titanic, author={Frank E. Harrell Jr. and Thomas Cason}, title={Titanic dataset}, year={2017}, "
     "url={https://www.openml.org/d/40945}}",
 )
-def titanic(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def titanic(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
     """Passengers of the Titanic. Unknown texts are `Unknown`, unknown numbers -1."""
     for number, row in enumerate(table_rows(sources["table"])):
         yield (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.tables import table_rows
 
@@ -17,8 +17,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _of_config(config: str) -> Callable[..., Iterator[Any]]:
-    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Any]:
+def _of_config(config: str) -> Callable[..., Iterator[Nested]]:
+    def generate(split: str, sources: Mapping[str, Path]) -> Iterator[Nested]:
         """Portuguese wines: eleven measurements, and the quality between 0 and 10 that experts gave them."""
         for number, row in enumerate(table_rows(sources[config], delimiter=";")):
             features = {name: float(row[name]) for name in COLUMNS}

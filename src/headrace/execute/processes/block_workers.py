@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeAlias
 
 from headrace.columns.block import Block, Item
+from headrace.core.types import LibraryObject, Reduced
 from headrace.errors import WorkerError
 from headrace.execute.processes.remote_worker import Died, Unsendable, Worker, take_call_apart
 from headrace.execute.processes.shared_values import PackedValues
@@ -31,7 +32,7 @@ class IdleWorker(NamedTuple):
     """A worker that waits for a pass, and what it was started with."""
 
     owner: int
-    start: Any
+    start: LibraryObject
     worker: Worker
 
 
@@ -46,7 +47,7 @@ class IdleWorkers:
         self._idle: deque[IdleWorker] = deque()
         self._ends_with_the_plan = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return IdleWorkers, ()
 
     def take(self, start: object) -> Worker | None:

@@ -11,9 +11,10 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headrace.columns.block import Block, Failure, Item, concat
+from headrace.core.types import Component, Reduced
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context
 from headrace.execute.pool.bell import Bell
@@ -77,7 +78,7 @@ class Pipeline:
         self._left: Pulled | None = None  # pulled too early
         self._widths: dict[str, int] = {}  # kept from one pass to the next
 
-    def __call__(self, request: Begin | Want | Stop) -> list[Any]:
+    def __call__(self, request: Begin | Want | Stop) -> list[Component]:
         """Answer a request with an item and what accompanies it, or with an empty list."""
         if not isinstance(request, Want):
             self._close()
@@ -150,7 +151,7 @@ class ProcessKeeper:
         self._idle: list[Idle] = []
         weakref.finalize(self, _end, self._idle)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return ProcessKeeper, ()
 
     def take(self, plan: list[str]) -> Worker | None:

@@ -21,6 +21,7 @@ from time import monotonic
 from typing import Any
 
 from headrace.columns.block import Block
+from headrace.core.types import Component
 from headrace.errors import HeadraceError, WorkerError
 from headrace.execute.processes.shared_values import PackedValues, Shared, from_message, take_apart
 from headrace.execute.processes.unpicklable import culprit
@@ -140,7 +141,7 @@ class Worker:
         self.alive: bool = True
         self.ready: bool = False
 
-    def begin(self, call: Callable[[Any], list[Any]]) -> None:
+    def begin(self, call: Callable[[Any], list[Component]]) -> None:
         """Send the function, and wait until it has arrived."""
         self.hand_over(take_call_apart(call))
         self.receive()
@@ -161,7 +162,7 @@ class Worker:
             raise Unsendable(str(error)) from error
         return self._send(message, most=MAX_UNREAD_BYTES if ahead else None)
 
-    def ask(self, value: object) -> list[Any]:
+    def ask(self, value: object) -> list[Component]:
         """Return the function's result for a value."""
         self.send(value)
         return self.receive()
@@ -216,7 +217,7 @@ class Worker:
                 raise Died(self._ending()) from None
             raise
 
-    def receive(self, *, lent: bool = False) -> list[Any]:
+    def receive(self, *, lent: bool = False) -> list[Component]:
         """Return the answer to the oldest unanswered request.
 
         If it is `lent`, columns stay in the worker's memory until the next request but one.
@@ -252,7 +253,7 @@ class Worker:
         self._free()
 
 
-def take_call_apart(call: Callable[[Any], list[Any]]) -> PackedValues:
+def take_call_apart(call: Callable[[Any], list[Component]]) -> PackedValues:
     """Pack a function for workers. Raise an error that names what cannot be pickled."""
     try:
         return take_apart([NewCall(call)])

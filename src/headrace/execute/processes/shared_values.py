@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from hashlib import blake2b
 from math import prod
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -23,9 +23,12 @@ from headrace.columns.block import Block
 from headrace.columns.dense import copy_with_help, room_for
 from headrace.columns.kind import Column
 from headrace.core.extended import is_extended
-from headrace.core.types import Array
+from headrace.core.types import Array, Component, JsonValue, LibraryObject
 from headrace.plan.bound import Portable, original_of
 from headrace.plan.structure import Structure
+
+if TYPE_CHECKING:
+    pass
 
 _ALIGNMENT = 64
 _GROWTH_BYTES = 1 << 20
@@ -90,7 +93,7 @@ class Shared:
 class PackedValues(NamedTuple):
     """Values split into arrays and bytes, ready to be written to any memory, once for several processes."""
 
-    plan: list[Any]
+    plan: list[Component]
     others: int
     data: bytes
     arrays: list[Array]
@@ -114,21 +117,21 @@ class PackedValues(NamedTuple):
         return found.digest()
 
 
-def to_message(parts: list[Any], memory: Shared) -> bytes:
+def to_message(parts: list[Component], memory: Shared) -> bytes:
     """Return a message that `from_message` turns into the parts again, in a process with the same memory."""
     return take_apart(parts).write(memory)
 
 
-def take_apart(parts: list[Any]) -> PackedValues:
+def take_apart(parts: list[Component]) -> PackedValues:
     """Split the parts into arrays and a few bytes.
 
     Blocks are split first: pickling them whole takes many times as long as copying a small one.
     """
     arrays: list[Array] = []
-    rest: list[Any] = []
-    plan: list[Any] = []
+    rest: list[Component] = []
+    plan: list[Component] = []
 
-    def noted(column: object) -> Any:
+    def noted(column: object) -> JsonValue:
         if type(column) is np.ndarray and column.dtype.kind in "biufcmM" and not is_extended(column.dtype):
             arrays.append(column)
             return len(arrays) - 1, column.dtype.str, column.shape
@@ -153,10 +156,10 @@ def _compact(column: object) -> Column:
     return pa.concat_arrays([column])
 
 
-def from_message(message: bytes, memory: Shared, *, lent: bool = False) -> list[Any]:
+def from_message(message: bytes, memory: Shared, *, lent: bool = False) -> list[Component]:
     """Return the parts. They share nothing with the memory unless columns are `lent`."""
     plan, count, data, places, sizes = pickle.loads(message)
-    rest: list[Any] = [None] * count
+    rest: list[Component] = [None] * count
     if data != b"":
         starts = places[len(places) - len(sizes) :]
         buffers = [memory.read(start, "u1", (size,)) for start, size in zip(starts, sizes, strict=True)]
@@ -167,10 +170,10 @@ def from_message(message: bytes, memory: Shared, *, lent: bool = False) -> list[
 
     array = memory.lend if lent else memory.read
 
-    def found(place: Any) -> Column:
+    def found(place: JsonValue) -> Column:
         return rest[place] if isinstance(place, int) else array(places[place[0]], place[1], place[2])
 
-    parts: list[Any] = []
+    parts: list[Component] = []
     for part in plan:
         if isinstance(part, int):
             parts.append(rest[part])
@@ -181,7 +184,7 @@ def from_message(message: bytes, memory: Shared, *, lent: bool = False) -> list[
     return parts
 
 
-def _orders(structure: Structure) -> Any:
+def _orders(structure: Structure) -> JsonValue:
     """Return the key order of dicts, which is no part of a structure's identity."""
     return structure.written, *map(_orders, structure.children)
 
@@ -223,7 +226,7 @@ class _Packer(Packer):
 
     arrays: list[Array]
 
-    def persistent_id(self, obj: object) -> Any:
+    def persistent_id(self, obj: object) -> JsonValue:
         if type(obj) is not np.ndarray or obj.dtype.hasobject:
             return None
         self.arrays.append(obj)
@@ -233,7 +236,7 @@ class _Packer(Packer):
 class _Unpacker(pickle.Unpickler):
     array: Callable[..., Array]
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: JsonValue) -> JsonValue:
         return self.array(*pid)
 
 
@@ -251,8 +254,8 @@ def _prepare(name: str | None) -> None:
 
 def _importable(name: str, file: str | None) -> bool:
     """Return whether an import would find this file; `find_spec` only reports what was imported here."""
-    path: Any = None
-    spec: Any = None
+    path: LibraryObject = None
+    spec: LibraryObject = None
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
         finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]

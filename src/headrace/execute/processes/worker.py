@@ -13,6 +13,7 @@ import cloudpickle
 
 from headrace import _native
 from headrace.columns.block import Block
+from headrace.core.types import AnyFunction, Component
 from headrace.errors import WorkerError
 from headrace.execute.processes.shared_values import Shared, from_message, to_message
 
@@ -88,7 +89,7 @@ def _serve(connection: Connection, inboxes: list[Shared], outboxes: list[Shared]
         try:
             (value,) = from_message(message, inbox)
         except Exception as error:
-            answer: list[Any] = [Unusable.of(error)]
+            answer: list[Component] = [Unusable.of(error)]
         else:
             if isinstance(value, NewCall):
                 call, answer = value.call, []
@@ -99,14 +100,14 @@ def _serve(connection: Connection, inboxes: list[Shared], outboxes: list[Shared]
         connection.send_bytes(_pack(answer, outbox))
 
 
-def _answer(call: Any, block: Block) -> list[Block | Raised]:
+def _answer(call: AnyFunction, block: Block) -> list[Block | Raised]:
     try:
         return [Raised.of(part) if isinstance(part, Exception) else part for part in call(block)]
     except BaseException as error:  # such as SystemExit, which belongs to the parent
         return [Interrupted.of(error)]
 
 
-def _pack(answer: list[Any], outbox: Shared) -> bytes:
+def _pack(answer: list[Component], outbox: Shared) -> bytes:
     try:
         return to_message(answer, outbox)
     except Exception:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
+from headrace.core.types import JsonObject
+
 WINDOW_NANOSECONDS = 20_000_000
 MIN_SPEEDUP = 1.08
 """How much faster more calls must be to stay."""
@@ -40,7 +42,7 @@ PAUSE_WINDOWS = 8
 """How many windows pass before a stage that found its number tries again. Doubles every time."""
 
 
-class Tuning(dict[str, Any]):
+class Tuning(JsonObject):
     """The result of `it.tuning()`: the chosen numbers by stage, and why. `ds.with_options(frozen=...)` repeats them."""
 
     def __str__(self) -> str:
@@ -63,7 +65,7 @@ class Tuner:
         self.widths: dict[str, int] = {} if widths is None else widths
         self._frozen = dict(frozen["chosen"]) if frozen else {}
         self._chosen: dict[str, int] = {}
-        self._log: list[dict[str, Any]] = []
+        self._log: list[JsonObject] = []
         self.started: int = perf_counter_ns()
         self._trying: tuple[Climb, int] | None = None
         self._lock = threading.Lock()

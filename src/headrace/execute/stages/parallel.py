@@ -123,6 +123,8 @@ def _stage(ctx: Context, source: Source, task: Task, flow: Flow) -> WorkerStream
 
     Rows that are only used as whole batches are the exception.
     """
+    if ctx.run.stepwise and flow.delivery is None:
+        flow = replace(flow, width=0)
     threads = flow.width if isinstance(flow.width, int) else flow.width.most
     crowd = max(1, threads, min(ctx.sharers, ASSUMED_READER_THREADS))
     pace = Pace(1) if task.one_by_one else ctx.run.pace(threads=crowd, remote=task.remote is not None)

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from headrace.columns.block import Block, Item
-from headrace.core.types import Nested
+from headrace.core.types import AnyFunction, Component, Nested
 
 
 class RowWork(Protocol):
@@ -18,11 +18,11 @@ class RowWork(Protocol):
         """Return the results for an item."""
         ...
 
-    def begin(self, block: Block) -> list[Item] | Iterator[Any]:
+    def begin(self, block: Block) -> list[Item] | Iterator[Nested]:
         """Return the items for a block if they are available at once, else an iterator with one result per row."""
         ...
 
-    def place(self, block: Block, start: int, made: list[Any]) -> list[Item]:
+    def place(self, block: Block, start: int, made: list[Component]) -> list[Item]:
         """Return items for the results of the rows from `start` on."""
         ...
 
@@ -36,7 +36,7 @@ class RowsInTheMaking:
     def __init__(self, work: RowWork, block: Block) -> None:
         self._work = work
         self._block = block
-        self._made: list[Any] = []
+        self._made: list[Component] = []
         self._times: list[int] = []
         self._taken = 0
         self._ended = False
@@ -87,7 +87,7 @@ class RowTimes(threading.local):
 ROW_TIMES = RowTimes()
 
 
-def noting(fn: Callable[..., object], kept: list[int]) -> Callable[..., Any]:
+def noting(fn: Callable[..., object], kept: list[int]) -> AnyFunction:
     """Return the function, noting how long each call takes in nanoseconds."""
 
     def call(*args: object) -> Nested:

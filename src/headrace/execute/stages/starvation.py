@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any
+
+from headrace.core.types import JsonObject
 
 logger: logging.Logger = logging.getLogger("headrace")
 
@@ -50,7 +51,7 @@ class Meter:
         if self._left:
             self._computed += now - self._left
 
-    def end_wait(self, stats: Callable[[], dict[str, Any]]) -> None:
+    def end_wait(self, stats: Callable[[], JsonObject]) -> None:
         """Note that the consumer has data."""
         self._left = now = perf_counter_ns()
         if not self._first:
@@ -58,14 +59,14 @@ class Meter:
             return
         self.add(now - self._asked, 0, stats)
 
-    def add(self, waited: int, computed: int, stats: Callable[[], dict[str, Any]]) -> None:
+    def add(self, waited: int, computed: int, stats: Callable[[], JsonObject]) -> None:
         """Add nanoseconds, and check the last period when it is over."""
         self._waited += waited
         self._computed += computed
         if self._watch:
             self._look(stats)
 
-    def _look(self, stats: Callable[[], dict[str, Any]]) -> None:
+    def _look(self, stats: Callable[[], JsonObject]) -> None:
         waited, computed = self._waited - self._looked[0], self._computed - self._looked[1]
         if waited + computed < CHECK_SECONDS * 1e9:
             return
@@ -91,7 +92,7 @@ class Meter:
 _said: set[tuple[str, ...]] = set()
 
 
-def _is_new(stages: list[dict[str, Any]]) -> bool:
+def _is_new(stages: list[JsonObject]) -> bool:
     """Whether no advice was given yet for a pipeline with these stages: it is given once, not in every epoch."""
     labels = tuple(str(stage["stage"]) for stage in stages)
     if labels in _said:
@@ -100,7 +101,7 @@ def _is_new(stages: list[dict[str, Any]]) -> bool:
     return True
 
 
-def complaint(share: float, stages: list[dict[str, Any]]) -> str:
+def complaint(share: float, stages: list[JsonObject]) -> str:
     """Return one line for the log: the share of waiting, the slowest stage, and what to change."""
     slowest = max(stages, key=lambda s: float(s["busy_s"]), default=None)
     if slowest is None:

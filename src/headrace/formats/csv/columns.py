@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from headrace.core.types import DType
+from headrace.core.types import Component, DType
 from headrace.plan.dtypes import numpy_dtype
 
 KINDS: Final = {"int32": 0, "int64": 1, "float32": 2, "float64": 3, "str": 4, "bytes": 4}
@@ -19,7 +19,7 @@ class CsvColumn:
     """The kind of a column, one of KINDS, and the value for an empty field, if it may be empty."""
 
     kind: str
-    default: Any = None
+    default: Component = None
 
 
 def csv_default_column(default: object, *, by_name: bool = True) -> CsvColumn:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.core.types import FilePatterns
+from headrace.core.types import Argument, FilePatterns
 from headrace.formats.csv.layout import ColumnOptions, bare_form, layout
 from headrace.formats.shared.kinds import FileFormat, name_ending, register_format
 from headrace.formats.shared.list_files import first_readable, matching
@@ -119,7 +119,7 @@ def from_csv(
     return ds if batch_size is None else ds.batch(batch_size, drop_remainder=num_epochs is None)
 
 
-def _read(files: list[str], **options: Any) -> Dataset:
+def _read(files: list[str], **options: Argument) -> Dataset:
     """Read the files. Fields are separated by tabs if the names say so."""
     if all(name_ending(path) == ".tsv" for path in files):
         options["field_delim"] = "\t"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.core.types import FilePatterns
+from headrace.core.types import FilePatterns, Nested
 from headrace.formats.csv.columns import CsvColumn, csv_default_column
 from headrace.formats.csv.format import Csv
 from headrace.formats.shared.many_files import read_files
@@ -102,7 +102,7 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
 def csv_format(
     compression: str,
     columns: tuple[CsvColumn, ...],
-    structure: Any,
+    structure: Nested,
     names: tuple[str, ...] | None,
     header: bool,
     delim: str,

@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns import Column, text_column
+from headrace.core.types import JsonObject
 from headrace.errors import SpecError
 from headrace.formats.jsonl.text import BOM, NotAnObjectError, ObjectLines, TwiceError, load_line
 from headrace.formats.jsonl.types import misfits, unexpected_fields, unexpected_types
@@ -186,7 +187,7 @@ class JsonLines(Format):
                     raise ValueError(_why_unexpected(name))
         return objects
 
-    def _python_column(self, name: str, objects: Iterable[dict[str, Any]]) -> Column:
+    def _python_column(self, name: str, objects: Iterable[JsonObject]) -> Column:
         values = [each.get(name) for each in objects]
         if self.choice.targets[name] is OBJECT:
             return as_objects(name, values, self.choice)

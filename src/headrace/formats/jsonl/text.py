@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import JsonValue
+from headrace.core.types import JsonObject, JsonValue
 from headrace.formats.shared.format import Offsets
 from headrace.formats.text.format import CR, LF
 
@@ -97,7 +97,7 @@ def load_line(line: bytes) -> JsonValue:
         raise ValueError("lists and objects are nested too deep") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -106,7 +106,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def first_objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+def first_objects(data: bytes) -> Iterator[tuple[int, JsonObject]]:
     """Yield the objects of the first lines with their line numbers. Bad lines are reported when they are read."""
     for number, line in enumerate(data.removeprefix(BOM).split(b"\n")):
         if line.strip():

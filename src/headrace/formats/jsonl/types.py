@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headrace.core.types import JsonObject, LibraryObject
 from headrace.errors import SpecError
 from headrace.formats.tables.arrow import is_text
 from headrace.formats.tables.choice import OBJECT, Choice, unknown_columns
@@ -23,8 +24,8 @@ class Seen:
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
         self.whole: bool = True
-        self.low: Any = 0
-        self.high: Any = 0
+        self.low: LibraryObject = 0
+        self.high: LibraryObject = 0
         self.far: int = 0
         self.items: Seen | None = None
         self.fields: dict[str, Seen] = {}
@@ -95,7 +96,7 @@ class Seen:
         return target
 
 
-def infer(objects: Iterable[tuple[int, dict[str, Any]]], choice: Choice) -> pa.Schema:
+def infer(objects: Iterable[tuple[int, JsonObject]], choice: Choice) -> pa.Schema:
     """Return the schema of objects, each with its line; null if a column of arbitrary Python objects is needed.
 
     A column that the user casts is included even if no object has it.

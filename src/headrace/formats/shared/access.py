@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from headrace import _native
+from headrace.core.types import SharedValues
 from headrace.errors import HeadraceError
 from headrace.formats.shared.files import Bytes, LocalFile, broken, local_path
 from headrace.formats.shared.format import Offsets
@@ -21,7 +22,7 @@ T = TypeVar("T")
 NO_BYTES = np.empty(0, np.uint8)
 
 
-def read_records_at(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], via: Transport) -> Bytes:
+def read_records_at(path: str, index: Index, numbers: Offsets, shared: SharedValues, via: Transport) -> Bytes:
     """Return the bytes of these records, concatenated. `shared` keeps files open from one call to the next.
 
     Raises OSError if the file cannot be read.
@@ -52,7 +53,7 @@ class Located(NamedTuple):
 
 
 def locate_records(
-    paths: Sequence[str], indexes: Sequence[Index], which: Offsets, numbers: Offsets, shared: dict[Any, Any]
+    paths: Sequence[str], indexes: Sequence[Index], which: Offsets, numbers: Offsets, shared: SharedValues
 ) -> Located | None:
     """Return the offsets of records in the order requested; `which` is the file number of each.
 
@@ -84,7 +85,7 @@ def pick_records(
     indexes: Sequence[Index],
     which: Offsets,
     numbers: Offsets,
-    shared: dict[Any, Any],
+    shared: SharedValues,
     pick: Callable[[list[Bytes], Offsets, Offsets], T | None],
 ) -> T | None:
     """Return what `pick` makes of records of several local files, in the order requested; see `locate_records`.
@@ -106,7 +107,7 @@ def _bounds(index: Index, numbers: Offsets) -> Offsets:
     return bounds
 
 
-def _pieces(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], via: Transport) -> list[bytes]:
+def _pieces(path: str, index: Index, bounds: Offsets, shared: SharedValues, via: Transport) -> list[bytes]:
     local = local_path(path)
     if local is None:
         return _ranges(path, index, bounds, shared, via)
@@ -118,7 +119,7 @@ def _pieces(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], vi
     return pieces
 
 
-def _ranges(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], via: Transport) -> list[bytes]:
+def _ranges(path: str, index: Index, bounds: Offsets, shared: SharedValues, via: Transport) -> list[bytes]:
     file: RemoteFile | None = shared.get(path)
     if file is None:
         file = RemoteFile(path, via)
@@ -132,7 +133,7 @@ def _check(path: str, found: Identity, index: Index) -> None:
         raise HeadraceError(f"{show_path(path)} has changed since its index was made; make the dataset anew")
 
 
-def _map_file(path: str, local: str, index: Index, shared: dict[Any, Any]) -> _native.MappedFile:
+def _map_file(path: str, local: str, index: Index, shared: SharedValues) -> _native.MappedFile:
     """Return the file, mapped once a pass."""
     found: _native.MappedFile | None = shared.get(path)
     if found is None:

@@ -196,7 +196,7 @@ def _positions(path: str, form: Format, via: Transport) -> tuple[Offsets, bool]:
 
 def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, bool]:
     found: list[Offsets] = []
-    count, open_end = 0, False
+    count, open_end, tail = 0, False, view.data
     try:
         while not view.final:
             view.more()
@@ -206,8 +206,7 @@ def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, b
             if wrong is not None:
                 doubt = "" if view.offset + used else form.doubt(view.data[:PROBE_BYTES].tobytes())
                 raise _damage_error(path, wrong + doubt, count + len(starts), view.offset + used)
-            if form.has_end and view.final and not view.damage:
-                warn_of_end(path, form.missing_end(view.data[int(starts[-1]) if len(starts) else 0 :]))
+            tail = view.data[int(starts[-1]) if len(starts) else 0 :]
             found.append(starts + view.offset)
             count += len(starts)
             if used:
@@ -215,6 +214,8 @@ def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, b
             view.use(used)
         if view.damage is not None:
             raise _damage_error(path, view.damage, count, view.offset)
+        if form.has_end:
+            warn_of_end(path, form.missing_end(tail))
         return np.concatenate([*found, [view.offset]]).astype(np.int64), open_end
     finally:
         view.close()

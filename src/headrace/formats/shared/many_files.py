@@ -16,7 +16,7 @@ from headrace.columns.block import Block, Ids, Item, gathered
 from headrace.columns.lazy_block import RecordBlock
 from headrace.columns.refs import RecordRefs
 from headrace.core import keys
-from headrace.core.types import FilePatterns
+from headrace.core.types import FilePatterns, LibraryObject
 from headrace.execute.context import DEFAULT_CYCLE_LENGTH, Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.run import Pass
@@ -427,7 +427,7 @@ def check_counted(node: CountedFiles, ctx: Context) -> bool:
     """Return whether all files are those whose rows were counted."""
     assert node.files is not None and node.counts is not None
     for name, count in zip(node.files.names, node.counts.all, strict=True):
-        file: Any = node.fn(name)
+        file: LibraryObject = node.fn(name)
         if not isinstance(file, OneFile) or count.identity is None:
             return False
         try:
@@ -445,7 +445,7 @@ def fetch_from_counted(node: CountedFiles, ctx: Context, indices: Indices) -> li
     names, counts = node.files.names, node.counts.all
 
     def read(number: int, rows: Indices) -> list[Item]:
-        file: Any = node.fn(names[number])
+        file: LibraryObject = node.fn(names[number])
         return ctx.branch(ctx.path, number).fetch_items(replace(file, index=counts[number]), rows)
 
     return gathered_items(node.first_rows[:-1], indices, read)

@@ -9,9 +9,10 @@ import stat
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from headrace.columns.block import Item
+from headrace.core.types import JsonObject, LibraryObject
 from headrace.errors import ElementError, FileError, StateError, is_unopenable
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Made, Stream
@@ -40,17 +41,17 @@ class OneFile(Node):
     """The rows of one file, in order: a subclass says how its format is read."""
 
     path: str
-    format: Any
+    format: LibraryObject
     reader: str = field(repr=False)
     on_error: Quarantine | SkipPolicy | PolicyEvents | None = None
-    index: Any = field(default=None, repr=False, metadata=TUNING)
+    index: LibraryObject = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
     storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
     files: FileList | None = field(default=None, repr=False, metadata=TUNING)
     missing: Missing = "raise"
     in_turn: bool = field(default=False, repr=False, metadata=TUNING)
     """Whether it is one of several files that are interleaved, each with its own scan."""
-    piece: Any = field(default=None, repr=False, metadata=TUNING)
+    piece: LibraryObject = field(default=None, repr=False, metadata=TUNING)
     """Which part of the file is read; all of it if None. What it is depends on the format."""
 
     @property
@@ -89,7 +90,7 @@ class OneFile(Node):
     ) -> ElementError:
         """Return the error for a row that cannot be read; an exception is its cause, unless one is given."""
         cause = reason if isinstance(reason, Exception) else cause
-        about: dict[str, Any] = {
+        about: JsonObject = {
             "operation": self.reader, "ordinal": number, "site": self.site,
             "provenance": f"{show_path(self.path)}, {where}",
         }  # fmt: skip

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headrace.core.paths import local_only
+from headrace.core.types import Reduced
 from headrace.errors import QuarantineError
 
 log: logging.Logger = logging.getLogger("headrace")
@@ -55,7 +56,7 @@ class Quarantine:
     def __str__(self) -> str:
         return "quarantine"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         return Quarantine, (self.path, self.max_fraction)
 
     def fine(self, rows: int) -> None:

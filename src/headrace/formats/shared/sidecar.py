@@ -14,12 +14,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from headrace.core.owned_file import read_bytes
-from headrace.core.types import Array
+from headrace.core.types import Array, JsonObject
 from headrace.errors import TransportError
 from headrace.formats.shared.files import File, local_path, open_path, read_all, read_range, write_whole
 from headrace.formats.shared.format import Format, Offsets
@@ -46,7 +46,7 @@ MAX_CHECKED_BYTES = 64 << 10
 class Sidecar:
     """Offsets, one for each record and one for the end."""
 
-    def __init__(self, header: dict[str, Any], bases: Offsets, deltas: Array, place: str | None = None) -> None:
+    def __init__(self, header: JsonObject, bases: Offsets, deltas: Array, place: str | None = None) -> None:
         self.count: int = header["count"]
         self.identity: Identity = Identity(header["size"], header["stamp"])
         self.terminator = b"\n" if header["open"] else b""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from headrace.core.types import LibraryObject
 from headrace.errors import may_pass
 from headrace.formats.shared.files import Bytes, File
 from headrace.remote.identity import Identity, Token
+
+if TYPE_CHECKING:
+    pass
 
 CODECS = ("", "GZIP", "ZLIB", "ZSTD")
 COMPRESSED_CHUNK_BYTES = 256 << 10
@@ -115,7 +118,7 @@ class Inflated:
         return bool(rest)
 
 
-def _inflated_before_damage(state: Any, packed: bytes, most: int) -> bytes:
+def _inflated_before_damage(state: LibraryObject, packed: bytes, most: int) -> bytes:
     """Return the bytes before damage, however many are requested at a time: a call that hits it returns none."""
     found: list[bytes] = []
     while most:

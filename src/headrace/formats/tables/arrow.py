@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,7 +234,7 @@ def _is_tensor(kind: object) -> bool:
     return isinstance(kind, pa.FixedShapeTensorType)
 
 
-def is_stored_as(kind: Any) -> bool:
+def is_stored_as(kind: pa.DataType) -> bool:
     """Whether the values are those of the storage, with a meaning that NumPy lacks.
 
     So are JSON, UUIDs, and extension types that store lists, as arrays of other libraries do. A number that stands for
@@ -250,7 +250,7 @@ def is_stored_as(kind: Any) -> bool:
     return isinstance(kind, kinds) or is_list(kind.storage_type)
 
 
-def is_bool8(kind: Any) -> bool:
+def is_bool8(kind: pa.DataType) -> bool:
     """Whether rows are truth values of a byte each."""
     import pyarrow as pa
 

@@ -136,7 +136,7 @@ def _check_names(argument: str, names: Sequence[str]) -> Iterator[str]:
         yield str(name)
 
 
-def _target(name: str, kind: Any) -> Any:
+def _target(name: str, kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     if isinstance(kind, pa.DataType):

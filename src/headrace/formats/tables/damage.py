@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -95,7 +95,7 @@ def _bounds(array: pa.Array) -> tuple[int, int]:
     return start, stop
 
 
-def _numbers(buffer: pa.Buffer, kind: Any, first: int, count: int) -> Array:
+def _numbers(buffer: pa.Buffer, kind: pa.DataType, first: int, count: int) -> Array:
     return np.frombuffer(buffer, kind, count, first * np.dtype(kind).itemsize)
 
 

@@ -5,7 +5,7 @@ A list of structs becomes a list for each field, all of the same lengths; a map 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def field_arrays(array: pa.Array) -> list[pa.Array]:
     return [pa.LargeListArray.from_arrays(offsets, each, mask=_nulls(array)) for each in inner]
 
 
-def _as_pairs(kind: pa.DataType) -> Any:
+def _as_pairs(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return pa.list_(pa.struct([pa.field(KEY, kind.key_type), pa.field(VALUE, kind.item_type)]))

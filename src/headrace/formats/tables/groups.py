@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns.kind import Column
+from headrace.core.types import LibraryObject
 from headrace.errors import raise_if_passing
 from headrace.formats.shared.files import arrow_file, local_path
 from headrace.formats.tables.choice import Choice
@@ -106,11 +107,11 @@ class ParquetGroups(Groups):
         self.path = path
         self._source, self._kept = arrow_file(path, via), kept
         self._counts: dict[int, tuple[int, int]] = {}
-        self._idle: list[Any] = []  # readers of the same file that other threads have done with
+        self._idle: list[LibraryObject] = []  # readers of the same file that other threads have done with
         try:
             self._how = {"pre_buffer": local_path(path) is None, "page_checksum_verification": True}
             self._file = pq.ParquetFile(self._source, **self._how)
-            self.schema: Any = self._file.schema_arrow
+            self.schema: pa.Schema = self._file.schema_arrow
             self.count: int = self._file.num_row_groups
             self.names: list[str] = [self.schema.names[i] for i in choice.numbers(self.schema)]
         except BaseException:
@@ -189,11 +190,11 @@ class ArrowGroups(Groups):
         self._preface: list[tuple[int, int]] = []
         self._batches: list[MessageBatch | None] = []
         self._starts: list[int] = []
-        self._reader: Any = None
-        self._serial: Any = None
+        self._reader: LibraryObject = None
+        self._serial: LibraryObject = None
         self._next = 0
         try:
-            self.schema: Any = self._open()
+            self.schema: pa.Schema = self._open()
             self.count: int = len(self._batches)
             self._choose(choice.numbers(self.schema))
         except BaseException:
@@ -274,7 +275,7 @@ class ArrowGroups(Groups):
             raise ValueError(f"a record batch has {made.num_rows} rows, but its description says {batch.rows}")
         yield made if self.names else made.select([])
 
-    def _read_next(self, serial: Any) -> pa.RecordBatch | None:
+    def _read_next(self, serial: LibraryObject) -> pa.RecordBatch | None:
         """Return the next batch of a stream, or None if something before it is damaged."""
         import pyarrow as pa
 

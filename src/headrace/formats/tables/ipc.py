@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.core.types import LibraryObject
+
+if TYPE_CHECKING:
+    pass
 
 MAGIC = b"ARROW1"
 CONTINUATION = -1
@@ -35,7 +40,7 @@ class Message(NamedTuple):
     stop: int
 
 
-def footer_batches(file: Any) -> list[int]:
+def footer_batches(file: LibraryObject) -> list[int]:
     """Return the offsets of the record batches according to the footer of a file."""
     end = max(0, file.size() - len(MAGIC) - 4)
     tail = file.read_at(4 + len(MAGIC), end)
@@ -47,7 +52,7 @@ def footer_batches(file: Any) -> list[int]:
     return [footer.read("<q", start + 24 * i) for i in range(count)]
 
 
-def stream_messages(file: Any, start: int) -> MessageStream:
+def stream_messages(file: LibraryObject, start: int) -> MessageStream:
     """Return the messages from `start` to the end of a stream; what is wrong is the last of its batches."""
     found = MessageStream([], [])
     at, size = start, file.size()
@@ -70,7 +75,7 @@ def stream_messages(file: Any, start: int) -> MessageStream:
     return found
 
 
-def read_message(file: Any, at: int, size: int) -> Message | None:
+def read_message(file: LibraryObject, at: int, size: int) -> Message | None:
     """Return the metadata of the message at this offset, or None at the end of a stream."""
     if not 0 <= at <= size - 8:
         raise ValueError(CUT)

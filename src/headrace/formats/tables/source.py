@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.core.types import FilePatterns
+from headrace.core.types import Argument, FilePatterns
 from headrace.errors import SpecError
 from headrace.formats.shared.kinds import FileFormat, register_format
 from headrace.formats.shared.list_files import first_readable, matching
@@ -189,7 +189,7 @@ def read_tables(
     missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: StorageOptions | None = None,
-    **options: Any,
+    **options: Argument,
 ) -> Dataset:
     """Return a dataset of the rows of these files of tables; `options` are those of `read_files`."""
     files = matching(filenames, storage_options, keep_missing=missing == "skip")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.columns import Column
+from headrace.core.types import Nested
 from headrace.errors import SpecError
 from headrace.formats.tables import arrow
 from headrace.formats.tables.choice import OBJECT, Choice, as_objects, cast_kind, check_names, no_value
@@ -29,7 +30,7 @@ def table_spec(schema: pa.Schema, choice: Choice) -> Spec:
     return Spec(structure, tuple(leaves))
 
 
-def _tree(name: str, kind: pa.DataType, choice: Choice) -> Any:
+def _tree(name: str, kind: pa.DataType, choice: Choice) -> Nested:
     import pyarrow as pa
 
     if choice.targets.get(name) is OBJECT and not pa.types.is_struct(kind) and not pa.types.is_interval(kind):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.arrow_text import parts
 from headrace.core.frameworks import framework
+from headrace.core.types import Argument
 from headrace.device.forms import device_form
 from headrace.device.machine import writable_view
 from headrace.device.pixels import DeviceValue, Pixels
@@ -32,7 +33,7 @@ REMEDY = (
 )
 
 
-def _why_not_there(*, approximate: bool, **given: Any) -> str | None:
+def _why_not_there(*, approximate: bool, **given: Argument) -> str | None:
     """Return why the GPU would give other pixels."""
     if given["ratio"] != 1 or given["try_recover_truncated"]:
         return "with a ratio or try_recover_truncated the GPU cannot decode: do it in a map without device="

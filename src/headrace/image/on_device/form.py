@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.core.types import Argument
 from headrace.device.forms import device_form
 from headrace.device.pixels import DeviceValue, Pixels
 from headrace.image.operation import Each
@@ -31,7 +32,7 @@ def image_form(
     first = next(iter(signature.parameters))
 
     def register(run: Run) -> Run:
-        def form(machine: Machine, **given: Any) -> DeviceValue:
+        def form(machine: Machine, **given: Argument) -> DeviceValue:
             value = given.pop(first)
             batches = None if isinstance(value, Pixels) or value.dim() != 5 else value.shape[:2]
             for name in each:

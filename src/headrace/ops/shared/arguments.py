@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
+from headrace.core.types import AnyFunction, UserFunction
 from headrace.options import AUTOTUNE
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
@@ -73,14 +73,14 @@ def _takes(fn: object, count: int) -> bool:
     return least <= count <= code.co_argcount and len(fn.__kwdefaults__ or ()) == code.co_kwonlyargcount
 
 
-def bound_function(operation: str, fn: object, argument: str = "a function") -> Callable[..., Any]:
+def bound_function(operation: str, fn: object, argument: str = "a function") -> AnyFunction:
     """Check that something is callable, and bind it to the present values of its variables."""
     if not callable(fn):
         raise TypeError(f"{operation} takes {argument}, not {fn!r}")
-    return bind(fn, operation)  # type: ignore[no-any-return]
+    return bind(fn, operation)
 
 
-def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "", mode: Mode = "auto") -> Callable[..., Any]:
+def function(operation: str, fn: UserFunction, spec: Spec, *, and_a: str = "", mode: Mode = "auto") -> AnyFunction:
     """Check that a callable takes one argument for each component of an element, and one more if `and_a` names it.
 
     A function that is traced must not compare bytes with str.
@@ -90,14 +90,14 @@ def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "", mode: Mode
         Function(fn, mode, draws=bool(and_a)).check_text(spec)
     check_comparisons(fn, spec)
     if spec.structure is None:
-        return fn  # type: ignore[no-any-return]
+        return fn
     count = len(spec.structure.children) if spec.structure.unpacks else 1
     if _takes(fn, count + bool(and_a)):
-        return fn  # type: ignore[no-any-return]
+        return fn
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # some C functions have no signature
-        return fn  # type: ignore[no-any-return]
+        return fn
     try:
         signature.bind(*range(count + bool(and_a)))
     except TypeError as error:
@@ -106,4 +106,4 @@ def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "", mode: Mode
             f"{operation}: {function_name(fn)}{signature} cannot be called with the {count} "
             f"component{'s' * (count != 1)} of an element, {spec}{and_a and ', and a ' + and_a}: {error}{remedy}"
         ) from None
-    return fn  # type: ignore[no-any-return]
+    return fn

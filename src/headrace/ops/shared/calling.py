@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
-from typing import Any
 
 import numpy as np
 
 from headrace.columns.block import Block
+from headrace.core.types import Component, JsonObject, Nested
 from headrace.execute.inputs import Input
 from headrace.execute.stages.starvation import Meter
 from headrace.ops.shared.calls import One, rows_as_arguments
 
 
-class Calling(Iterator[Any]):
+class Calling(Iterator[Nested]):
     """Call a function on the rows of a block, each when it is requested.
 
     So the rows that the function gets are read in blocks, while its calls come one by one, as elements are taken. The
@@ -27,7 +27,7 @@ class Calling(Iterator[Any]):
         source: Input,
         one: One,
         meter: Meter,
-        stats: Callable[[], dict[str, Any]],
+        stats: Callable[[], JsonObject],
         *,
         frozen: bool,
     ) -> None:
@@ -40,7 +40,7 @@ class Calling(Iterator[Any]):
         self._stats = stats
         self._frozen = frozen
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Nested:
         meter = self._meter
         arguments = next(self._rows)
         if self._row:  # for the first one it has been asked, and then the block was read
@@ -58,7 +58,7 @@ class Calling(Iterator[Any]):
         return leaves[0] if structure.kind is None else structure.pack(leaves)
 
 
-def _freeze(leaves: list[Any]) -> None:
+def _freeze(leaves: list[Component]) -> None:
     for leaf in leaves:
         if isinstance(leaf, np.ndarray):
             leaf.flags.writeable = False

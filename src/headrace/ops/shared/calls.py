@@ -44,6 +44,8 @@ from headrace.trace.graph import Graph
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from headrace.errors import ElementError
+
     class Caller(Protocol):
         """map or random_map."""
 
@@ -63,12 +65,12 @@ if TYPE_CHECKING:
         def idle(self) -> IdleWorkers: ...
         @property
         def positional(self) -> bool: ...
-        def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
+        def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
-One = Callable[..., tuple[Structure, list[Any]]]
+One = Callable[..., tuple[Structure, list[Component]]]
 """A function from the arguments of one call to the structure and components of the new row."""
-RowMade = tuple[Structure, list[Any]] | Exception
+RowMade = tuple[Structure, list[Component]] | Exception
 """The structure and the components of a row, or why there is none."""
 Whole = Callable[[Block], Block | None]
 """Apply a function to a block as a whole; None if it must be called on each row."""
@@ -192,7 +194,7 @@ def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> Array | None
     return column if plain else None
 
 
-def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
+def private_elements(block: Block, *, keep: bool = False) -> Iterator[Nested]:
     """Return the elements, with arrays that a function may write to; copies, if the block is to `keep` its own."""
     try:
         return block.structure.rows([_private(c, keep) for c in block.columns], block.rows)
@@ -206,7 +208,7 @@ def rows_as_arguments(block: Block, *, keep: bool = False) -> Iterator[tuple[Any
     return rows if block.structure.unpacks else zip(rows)
 
 
-def _private(column: Column, keep: bool) -> Iterator[Any]:
+def _private(column: Column, keep: bool) -> Iterator[Nested]:
     shared = column.values if isinstance(column, Ragged) else column
     if isinstance(shared, np.ndarray) and shared.ndim == 1 and shared is column:
         return values(column)
@@ -311,7 +313,7 @@ def with_failures(
 
 def check_promise(
     fn: Callable[..., object], value: object, signature: Spec | None, rooms: Rooms | None = None
-) -> tuple[Structure, list[Any]]:
+) -> tuple[Structure, list[Component]]:
     """Return a function's result as an element. Raise if it does not match the signature, or is None."""
     if value is None:
         raise TypeError(
@@ -401,7 +403,7 @@ def _room_like(value: object, rows: int) -> ExactRows | None:
 def join_rows(rows: list[RowMade], rooms: Rooms | None = None) -> list[Block | Exception]:
     """Return rows that were made one by one as blocks, and the exceptions in between."""
     parts: list[Block | Exception] = []
-    run: list[tuple[Structure, list[Any]]] = []
+    run: list[tuple[Structure, list[Component]]] = []
     for row in rows:
         if isinstance(row, Exception):
             parts += from_elements(run, rooms=rooms)

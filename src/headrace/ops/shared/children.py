@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.columns.block import Block, Failure, Item
 from headrace.core.keys import Seed, keyed_seeds, mix_key
+from headrace.core.types import AnyFunction
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.state import with_keyed_seeds
@@ -15,6 +16,9 @@ from headrace.ops.shared.calls import rows_as_arguments
 from headrace.plan.marks import START, Mark, Marked
 from headrace.plan.node import Node, called_for
 
+if TYPE_CHECKING:
+    from headrace.errors import ElementError
+
 
 class Parent(Protocol):
     """A node that opens a dataset for each row of its input."""
@@ -22,14 +26,14 @@ class Parent(Protocol):
     @property
     def input(self) -> Node: ...
     @property
-    def fn(self) -> Callable[..., Any]: ...
+    def fn(self) -> AnyFunction: ...
     @property
     def seed(self) -> Seed: ...
     @property
     def pure(self) -> bool: ...
     @property
     def site(self) -> str | None: ...
-    def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
+    def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
 class OneRow:

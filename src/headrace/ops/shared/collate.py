@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from headrace.columns.block import Block
+from headrace.core.types import Component, Nested
 from headrace.ops.shared.batching import Batching
 from headrace.plan.bound import PickledByReference
 from headrace.plan.spec import Spec, TensorSpec
@@ -17,7 +18,7 @@ from headrace.trace.binding import bind
 class ElementList:
     """The elements of one batch, as one value that no operation looks into."""
 
-    def __init__(self, elements: list[Any]) -> None:
+    def __init__(self, elements: list[Component]) -> None:
         self.elements = elements
 
     def __eq__(self, other: object) -> bool:
@@ -51,11 +52,11 @@ class ListBatch(Batching):
 class Collate(PickledByReference):
     """The function of `batch(collate_fn=)` as `map` calls it."""
 
-    def __init__(self, collate_fn: Callable[[list[Any]], object]) -> None:
+    def __init__(self, collate_fn: Callable[[list[Nested]], object]) -> None:
         if not callable(collate_fn):
             raise TypeError(f"batch: collate_fn is a function that makes a batch of a list, not {collate_fn!r}")
-        self.collate_fn: Callable[[list[Any]], Any] = bind(collate_fn, "batch")
+        self.collate_fn: Callable[[list[Component]], Any] = bind(collate_fn, "batch")
         self.__name__: Any | str = getattr(collate_fn, "__name__", type(collate_fn).__name__)
 
-    def __call__(self, listed: ElementList) -> Any:
+    def __call__(self, listed: ElementList) -> Nested:
         return self.collate_fn(listed.elements)

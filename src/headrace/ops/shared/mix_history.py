@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from headrace import _native
 from headrace.columns import Indices
 from headrace.core import keys
+from headrace.core.types import JsonObject, JsonValue
 from headrace.errors import StateError
 
 UNIT = 1 << 30
@@ -82,14 +82,14 @@ class MixHistory:
         """The key of the draws of a segment."""
         return keys.mix_key(key, self.forgotten + number)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As a state holds it."""
         segments = [[s.start, list(s.names), [float(w).hex() for w in s.weights]] for s in self.segments]
         made = {"segments": segments, "forgotten": self.forgotten, "before": dict(self.before)}
         return {**made, "parked": dict(self.parked)} if self.parked else made
 
     @classmethod
-    def from_json(cls, data: Any) -> MixHistory:
+    def from_json(cls, data: JsonValue) -> MixHistory:
         """What `to_json` gave; raises StateError for anything else."""
         try:
             segments = tuple(

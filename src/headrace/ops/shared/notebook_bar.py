@@ -6,7 +6,8 @@ import html
 import sys
 from importlib import import_module
 from time import monotonic
-from typing import Any
+
+from headrace.core.types import LibraryObject
 
 UPDATE_SECONDS = 0.1
 """A bar is drawn again after this long at the earliest: each drawing is a message to the browser."""
@@ -27,7 +28,7 @@ class NotebookBar:
         self._total = total
         self._done = 0
         self._began = self._drawn = monotonic()
-        self._shown: Any = None
+        self._shown: LibraryObject = None
         self._draw()
 
     def update(self, task: object, *, completed: int) -> None:  # noqa: ARG002 - there is but one task
@@ -47,7 +48,7 @@ class NotebookBar:
             self._shown = None
 
     def _draw(self) -> None:
-        shown: Any = import_module("IPython.display")
+        shown: LibraryObject = import_module("IPython.display")
         made = shown.HTML(self.html())
         self._drawn = monotonic()
         if self._shown is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array, DType
+from headrace.core.types import Array, Component, DType, Nested
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import positive
 from headrace.plan.spec import Spec, TensorSpec
@@ -27,8 +27,8 @@ class PackedField:
     leaf: int
     dtype: DType
     width: tuple[int, ...]
-    separator: Any = None
-    pad: Any = 0
+    separator: Component = None
+    pad: Component = 0
 
     def cell(self, value: object) -> NDArray[np.uint8]:
         """The bytes of one cell that holds `value`; none for None."""
@@ -61,7 +61,7 @@ class PackedItems:
     width: tuple[int, ...]
     single: bool
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: Nested) -> bool:
         """Whether a component is the items of one document."""
         if self.dtype.kind in "OUS":
             return isinstance(value, str | bytes)
@@ -69,7 +69,7 @@ class PackedItems:
         right = shape == () if self.single else shape[1:] == self.width and len(shape) == 1 + len(self.width)
         return isinstance(value, np.ndarray | np.generic) and right and value.dtype == self.dtype
 
-    def joined(self, parts: list[Any]) -> Array:
+    def joined(self, parts: list[Component]) -> Array:
         """The items of several documents, one after another."""
         if self.dtype.kind in "OUS":
             made = np.empty(len(parts), object)
@@ -104,8 +104,8 @@ class PackArguments:
     length: int | Mapping[str, int]
     fields: Names | None
     items: Names | None
-    separator: Any
-    pad: Any
+    separator: Component
+    pad: Component
 
     def groups(self) -> tuple[PackedGroup, ...]:
         """The fields, by the lengths of their rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Documents(NamedTuple):
     items: tuple[Array, ...]
     ids: Ids | None
 
-    def those(self, which: Any) -> Documents:
+    def those(self, which: Array | slice) -> Documents:
         """Some of them: a slice, or which they are."""
         ids = None if self.ids is None else self.ids[which]
         items = tuple(each[which] for each in self.items)

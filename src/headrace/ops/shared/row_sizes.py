@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from headrace.columns import Column, Indices, values
 from headrace.columns.block import Block, leaf
 from headrace.core.ragged import Ragged
-from headrace.core.types import Component
+from headrace.core.types import AnyFunction, Component, Nested
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import function
 from headrace.ops.shared.calls import results
@@ -22,7 +21,7 @@ Size = int | float | Exception
 """How large a row is, or why that is not known."""
 
 
-def size_arguments(operation: str, what: str, given: object, spec: Spec) -> tuple[Callable[..., Any] | None, Any]:
+def size_arguments(operation: str, what: str, given: object, spec: Spec) -> tuple[AnyFunction | None, Any]:
     """A function, or the key of a component, of which a user gave one; None and None for the only component."""
     if callable(given):
         return function(operation, given, spec), None
@@ -63,7 +62,7 @@ def lengths_of(column: Column) -> Indices | None:
     return np.array([len(row) for row in found], np.int64)
 
 
-def size_of_component(value: Any) -> Component:
+def size_of_component(value: Nested) -> Component:
     """The length of a component, or the number that it is."""
     if isinstance(value, Ragged) or np.ndim(value) or isinstance(value, str | bytes):
         return len(value)

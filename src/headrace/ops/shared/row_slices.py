@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace.columns import Column, read_only
 from headrace.columns.block import Block
+from headrace.core.types import Component
 from headrace.execute.context import Context
 from headrace.indexed.memory import Memory
 from headrace.plan.node import Node
@@ -28,7 +29,7 @@ class RowSlices:
     most = None
 
     @classmethod
-    def of(cls, made: Node, structure: Structure, components: list[Any]) -> RowSlices | None:
+    def of(cls, made: Node, structure: Structure, components: list[Component]) -> RowSlices | None:
         """Derive what a function makes of any row from its result for these components; None if it is anything but
         slices.
 

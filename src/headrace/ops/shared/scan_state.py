@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import numpy as np
 
 from headrace.columns.block import leaf
-from headrace.core.types import Component, JsonValue, Nested
+from headrace.core.types import Component, JsonObject, JsonValue, Nested
 from headrace.errors import SpecError, StateError
 from headrace.plan.spec import leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
@@ -19,7 +18,7 @@ class Carried:
 
     __slots__ = ("_leaves", "_operation", "_structure")
 
-    def __init__(self, operation: str, structure: Structure, leaves: list[Any]) -> None:
+    def __init__(self, operation: str, structure: Structure, leaves: list[Component]) -> None:
         self._operation = operation
         self._structure = structure
         self._leaves = leaves
@@ -35,7 +34,7 @@ class Carried:
         """The state for the user's function, which may write to it."""
         return self._structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in self._leaves)
 
-    def next(self, value: Any) -> Carried:
+    def next(self, value: Nested) -> Carried:
         """Return the state after one more element, of the same structure and dtypes; shapes may change, as
         in tf.data.
         """
@@ -49,7 +48,7 @@ class Carried:
                 raise SpecError(f"{what} of {self._operation} was {leaf_spec(old)}, and became {leaf_spec(new)}")
         return Carried(self._operation, structure, made)
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[JsonValue]:
         """Return the leaves as JSON values; the structure belongs to the operation."""
         return [_plain(v) for v in self._leaves]
 
@@ -87,7 +86,7 @@ def _plain(value: object) -> JsonValue:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
 
 
-def _restore(plain: dict[str, Any]) -> Component:
+def _restore(plain: JsonObject) -> Component:
     if "str" in plain:
         return plain["str"]
     if "bytes" in plain:

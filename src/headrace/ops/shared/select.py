@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def select_rows(self: Dataset, index: int | slice | Sequence[int] | Indices) -> Any:
+def select_rows(self: Dataset, index: int | slice | Sequence[int] | Indices) -> Nested:
     """Return an element by its number; a dataset of a slice, or of several numbers. Randomness is that of epoch 0.
 
     Datasets that take turns (interleave, flat_map, sample_from_datasets, choose_from_datasets) are counted once for it,

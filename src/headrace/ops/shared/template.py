@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import CodeType, FunctionType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from headrace.columns.block import Block
 from headrace.core.keys import ROOT, keyed_seeds
-from headrace.core.types import Component
+from headrace.core.types import Component, UserFunction
 from headrace.execute.context import Context
 from headrace.indexed.memory import Memory
 from headrace.ops.shared.calls import rows_as_arguments
@@ -153,12 +153,12 @@ class Unread(Node):
         return Cardinality(self.rows)
 
 
-def ask_once(fn: Callable[..., object], structure: Structure | None, components: list[Any]) -> Node | None:
+def ask_once(fn: Callable[..., object], structure: Structure | None, components: list[Component]) -> Node | None:
     """Call a function once on stand-ins. Return what it builds on them; None if it must see each row."""
     loops = all(isinstance(c, Unread) for c in components)
     if structure is None or not only_builds(fn, loops=loops) or not _plain(structure):
         return None
-    columns: list[Any] = [[dataset_of(c) if isinstance(c, Unread) else c] for c in components]
+    columns: list[Component] = [[dataset_of(c) if isinstance(c, Unread) else c] for c in components]
     try:
         with keyed_seeds(ROOT):
             made = fn(*next(rows_as_arguments(Block(structure, columns, 1))))
@@ -170,9 +170,9 @@ def ask_once(fn: Callable[..., object], structure: Structure | None, components:
 class BuildingFunction:
     """The datasets that a function builds on its arguments: their specs, and whether reading is observable."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: UserFunction) -> None:
         self._fn = fn
-        self._made: dict[Spec, tuple[Node | None, list[Any]]] = {}
+        self._made: dict[Spec, tuple[Node | None, list[Component]]] = {}
 
     def spec(self, rows: Spec) -> Spec:
         """Return the spec of the datasets it builds on rows of this spec."""
@@ -205,7 +205,7 @@ class BuildingNode(Node):
     """An operation whose function builds a dataset from each row."""
 
     input: Node
-    fn: Callable[..., Any]
+    fn: UserFunction
     probe: Probe
 
     @property

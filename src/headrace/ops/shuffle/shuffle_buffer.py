@@ -15,7 +15,7 @@ from headrace.columns import Column, Indices, Stacked, column_of, kind_of, value
 from headrace.columns.arrow_text import binary, is_plain, nbytes, parts
 from headrace.columns.block import Block, Item, from_elements
 from headrace.columns.dense import MIN_THREADED_COPY_BYTES, copy_with_help, pooled
-from headrace.core.types import Array
+from headrace.core.types import Array, Component
 from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class PoolCodec(ABC):
     def _find(self, places: Indices) -> Iterable[Any]:
         """Return the rows of these places, as objects."""
 
-    def look(self, rows: Dense) -> list[Any]:
+    def look(self, rows: Dense) -> list[Component]:
         found = np.full(len(rows), None)
         found[rows != NOWHERE] = np.fromiter(self._find(rows[rows != NOWHERE]), object)
         return found.tolist()
@@ -493,7 +493,7 @@ def _boxes(column: Column, *, copies: bool = True) -> Array:
     return np.fromiter(rows, object, len(column))
 
 
-def _elements(block: Block) -> list[Any]:
+def _elements(block: Block) -> list[Component]:
     """Return the rows whole, each with its structure."""
     columns = [_boxes(c) for c in block.columns]
     return [(block.structure, [c[i] for c in columns]) for i in range(block.rows)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.core.types import LibraryObject
+from headrace.core.types import LibraryObject, Reduced
 from headrace.errors import SpecError
 from headrace.formats.tables.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
@@ -19,7 +19,7 @@ FETCH_ROWS = 4096
 SCHEMES = {"postgresql": "postgresql", "mysql": "mysql", "mariadb": "mariadb", "sqlite": "sqlite", "duckdb": "duckdb"}
 
 
-def uri_of(connection: Any) -> str | None:
+def uri_of(connection: LibraryObject) -> str | None:
     """The URI under which the same database can be opened again; None if only this connection reaches it.
 
     With a URI every pass has connections of its own: then rows are read ahead, and keys, partitions and indexes work.
@@ -67,14 +67,14 @@ class ConnectionSource(BatchSource):
         self._lock = threading.Lock()  # most drivers let one thread at a time use a connection
         self.choice = choice
         self.layout: str = f"{type(self._connection).__module__}: {query}"
-        self.schema: Any = self._find_schema()
+        self.schema: pa.Schema = self._find_schema()
 
     def __copy__(self) -> ConnectionSource:
         made = object.__new__(ConnectionSource)
         vars(made).update(vars(self))
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         raise TypeError(
             "from_sql(connection=): an open connection cannot be sent to another process: give from_sql a URI instead"
         )
@@ -116,7 +116,7 @@ class ConnectionSource(BatchSource):
             with self._lock:
                 cursor.close()
 
-    def _batches(self, cursor: Any) -> Iterator[pa.RecordBatch]:
+    def _batches(self, cursor: LibraryObject) -> Iterator[pa.RecordBatch]:
         reader = _arrow_reader(cursor)
         names = None if reader is not None else _names(cursor)
         while True:
@@ -139,7 +139,7 @@ class ConnectionSource(BatchSource):
 class DuckResult:
     """A result of DuckDB's, which gives Arrow batches if it is requested as a relation."""
 
-    def __init__(self, cursor: Any, query: str, params: tuple[object, ...]) -> None:
+    def __init__(self, cursor: LibraryObject, query: str, params: tuple[object, ...]) -> None:
         self._cursor = cursor
         self._relation = cursor.sql(query, params=list(params)) if params else cursor.sql(query)
         if self._relation is None:
@@ -157,12 +157,12 @@ class DuckResult:
         self._cursor.close()
 
 
-def _arrow_reader(cursor: Any) -> LibraryObject:
+def _arrow_reader(cursor: LibraryObject) -> LibraryObject:
     """Yield the driver's own Arrow batches, if it supports Arrow."""
     return cursor.fetch_record_batch() if callable(getattr(cursor, "fetch_record_batch", None)) else None
 
 
-def _names(cursor: Any) -> list[str]:
+def _names(cursor: LibraryObject) -> list[str]:
     if cursor.description is None:
         raise ValueError("from_sql(connection=): the statement gives no rows: from_sql reads the result of a SELECT")
     return [str(column[0]) for column in cursor.description]

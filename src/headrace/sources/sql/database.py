@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Key = int | str
 Params = Sequence[Any]
+SqlRow = tuple[Any, ...]
 CLOSE_SECONDS = 2.0
 """How long a driver may take to end a query that is no longer needed."""
 MAX_DECIMAL_DIGITS = 38
@@ -206,7 +207,7 @@ class Database(ABC):
         """Return the name of a column as SQL."""
         return self.quote + column.replace(self.quote, self.quote * 2) + self.quote
 
-    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:  # noqa: ARG002
+    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[SqlRow]:  # noqa: ARG002
         """Return the rows of a small query; in a view, if that takes no extra connection."""
         read = self.read(query, params, None)
         try:

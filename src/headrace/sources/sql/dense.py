@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item
+from headrace.core.types import LibraryObject
 from headrace.errors import HeadraceError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -168,7 +169,7 @@ def _batches(node: DenseRows, ctx: Context, numbers: Indices) -> Iterator[pa.Rec
         yield from via.attempt(str(node.source), lambda sql=sql: _read(node.source, query, sql))  # type: ignore[misc]
 
 
-def _read(source: SqlSource, query: KeyedQuery, sql: str) -> Any:
+def _read(source: SqlSource, query: KeyedQuery, sql: str) -> LibraryObject:
     """Read all batches of a small query. Raise transient errors as ConnectionError."""
     rows = None
     try:

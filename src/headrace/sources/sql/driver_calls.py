@@ -8,6 +8,8 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
+from headrace.core.types import LibraryObject
+
 T = TypeVar("T")
 
 WAKE_SECONDS = 0.5
@@ -64,7 +66,7 @@ class DriverCall(Generic[T]):
         self._lock = threading.Lock()
         self._ended, self._over = threading.Event(), threading.Event()  # the caller stopped waiting; the call is over
         self._left = False
-        self._result: Any = None
+        self._result: LibraryObject = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
         if thread is not None:

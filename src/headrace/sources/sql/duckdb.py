@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.core.types import LibraryObject
 from headrace.sources.sql.arrow_ahead import ArrowAhead
@@ -35,7 +35,7 @@ class DuckDB(Database):
         return rows.schema
 
     @staticmethod
-    def _reader(connection: Any, query: str, params: Params) -> LibraryObject:
+    def _reader(connection: LibraryObject, query: str, params: Params) -> LibraryObject:
         found = connection.sql(query, params=list(params)) if params else connection.sql(query)
         read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
         return read(ROWS_PER_BATCH)
@@ -73,7 +73,7 @@ class DuckDB(Database):
 class HeldFile(TableView):
     """A connection that keeps other processes from writing to a file while parts of it are read."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: LibraryObject) -> None:
         self._connection = connection
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headrace.core.types import LibraryObject
 from headrace.errors import HeadraceError, TransportError, what_there_is
 from headrace.formats.tables.choice import Choice
 from headrace.formats.tables.tables import table_spec
@@ -41,7 +42,7 @@ DATABASES: dict[str, type[Database]] = {
 
 
 def from_sql(
-    uri: Any = None,
+    uri: LibraryObject = None,
     query: str = "",
     *,
     connection: object = None,

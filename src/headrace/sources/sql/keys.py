@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from headrace.core.types import LibraryObject
 from headrace.errors import SpecError, StateError
 from headrace.sources.seen_rows import SeenRows, mark_of_key, seen_rows
 from headrace.sources.sql.database import Database, Key, PageReader, Params, TableView
@@ -116,12 +117,14 @@ class KeyedQuery:
 class KeyedRows(Iterator["pa.RecordBatch"]):
     """The rows of a part after a key. Each key is checked: none may come twice or be missing."""
 
-    def __init__(self, query: KeyedQuery, part: int, after: Key | None, snapshot: Any) -> None:
+    def __init__(self, query: KeyedQuery, part: int, after: Key | None, snapshot: LibraryObject) -> None:
         self._query, self._part, self._after = query, part, after
         self._resumed = after is not None
         self._pages = query.database.pages(query.params, query.schema)
         if self._pages is None:
-            self._opened: Any = query.database.read(query.sql(part, after), query.params, query.schema, snapshot)
+            self._opened: LibraryObject = query.database.read(
+                query.sql(part, after), query.params, query.schema, snapshot
+            )
         else:
             self._opened = self._paged(self._pages)
 
@@ -174,7 +177,7 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
             self._after = keys[-1].as_py()
         return batch
 
-    def _again(self, keys: pa.Array) -> Any:
+    def _again(self, keys: pa.Array) -> LibraryObject:
         """Return a key that comes a second time, None if there is none; the rows are in order."""
         if self._after is not None and keys[0].as_py() == self._after:
             return self._after

@@ -153,7 +153,7 @@ def connection_class() -> LibraryObject:
         tls = None
         """The default without TLS options: no certificate is checked."""
 
-        def _create_ssl_ctx(self, given: object) -> Any:
+        def _create_ssl_ctx(self, given: object) -> LibraryObject:
             if given:
                 return super()._create_ssl_ctx(given)
             if Connection.tls is None:
@@ -205,7 +205,7 @@ class Pages(PageReader):
         self._knocking._force_close()
 
 
-def cut_line(connection: Any) -> None:
+def cut_line(connection: LibraryObject) -> None:
     """End what waits for the server, in another thread."""
     sock = connection._sock
     if sock is not None:
@@ -213,14 +213,14 @@ def cut_line(connection: Any) -> None:
             sock.shutdown(socket.SHUT_RDWR)
 
 
-def _schema(cursor: Any) -> pa.Schema:
+def _schema(cursor: LibraryObject) -> pa.Schema:
     """Return the columns of a result from the server's description."""
     import pyarrow as pa
 
     return pa.schema([pa.field(f.name, _kind(f)) for f in cursor._result.fields])
 
 
-def _kind(field: Any) -> pa.DataType:
+def _kind(field: pa.Field) -> pa.DataType:
     """Return what connectorx makes of a column of this type."""
     import pyarrow as pa
 
@@ -248,7 +248,7 @@ def _kind(field: Any) -> pa.DataType:
     return pa.large_binary() if binary and number != types.JSON else pa.string()
 
 
-def _batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(cursor: LibraryObject, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     while rows := cursor.fetchmany(ROWS_PER_BATCH):

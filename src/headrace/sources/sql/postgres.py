@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headrace.core.types import LibraryObject
+from headrace.core.types import Component, LibraryObject
 from headrace.errors import SpecError
-from headrace.sources.sql.database import MAX_DECIMAL_DIGITS, Database, Params, Rows, TableView, driver
+from headrace.sources.sql.database import MAX_DECIMAL_DIGITS, Database, Params, Rows, SqlRow, TableView, driver
 from headrace.sources.sql.driver_calls import DriverCall, call_in_time
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Postgres(Database):
         return Rows((plain_batch(b, schema) for b in batches), close, cancel, ahead=True, timeout=self.timeout)
 
     @staticmethod
-    def _fetched(cursor: Any) -> Iterator[pa.RecordBatch]:
+    def _fetched(cursor: LibraryObject) -> Iterator[pa.RecordBatch]:
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         while True:
             cursor.execute(f"FETCH {ROWS_PER_FETCH} FROM headrace_rows")
@@ -99,7 +99,7 @@ class Postgres(Database):
             if rows < ROWS_PER_FETCH:
                 return
 
-    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[SqlRow]:
         return view.rows(query, params) if isinstance(view, Exported) else super().rows(query, params)
 
     def settle(self, schema: pa.Schema, cast: Mapping[str, object]) -> pa.Schema:
@@ -149,18 +149,18 @@ def _begin_reading(connection: object, snapshot: str | None) -> None:
     ask_server(connection, "SET LOCAL synchronize_seqscans = off")  # so that a query gives its rows in one order
 
 
-def close_late(connection: Any) -> None:
+def close_late(connection: LibraryObject) -> None:
     """Close a connection that was opened after its caller stopped waiting."""
     if connection is not None:
         connection.close()
 
 
-def _schema_of(connection: Any, query: str) -> LibraryObject:
+def _schema_of(connection: LibraryObject, query: str) -> LibraryObject:
     with connection.cursor() as cursor:
         return cursor.adbc_execute_schema(query)
 
 
-def ask_server(connection: Any, query: str, params: Params = ()) -> list[Any]:
+def ask_server(connection: LibraryObject, query: str, params: Params = ()) -> list[Component]:
     """Return the rows of a small statement."""
     with connection.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
@@ -168,7 +168,7 @@ def ask_server(connection: Any, query: str, params: Params = ()) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-def export_snapshot(connection: Any) -> str:
+def export_snapshot(connection: LibraryObject) -> str:
     """Return the name of a view that others can have."""
     connection.rollback()
     ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -185,7 +185,7 @@ class Exported(TableView):
     def __init__(self, database: Postgres, parts: int) -> None:
         self._database = database
         self._connecting = [database.begin_connecting() for _ in range(parts)]
-        self._connection: Any = None
+        self._connection: LibraryObject = None
         self._name = ""
         self._lock = threading.Lock()
 
@@ -210,7 +210,7 @@ class Exported(TableView):
             self._connection = connection or self._export()
             return self._name
 
-    def rows(self, query: str, params: Params) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, params: Params) -> list[SqlRow]:
         """Return the rows of a small query in this view."""
         with self._lock:
             connection, self._connection = self._connection or self._export(), None
@@ -225,7 +225,7 @@ class Exported(TableView):
         self._name = call_in_time(export, connection.close, self._database.timeout)
         return connection
 
-    def _is_there(self, connection: Any) -> bool:
+    def _is_there(self, connection: LibraryObject) -> bool:
         """Return whether the server still answers; what does not is closed."""
         try:
             call_in_time(lambda: ask_server(connection, "SELECT 1"), connection.close, self._database.timeout)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from headrace.core.types import Nested
+from headrace.core.types import Argument, LibraryObject, Nested
 from headrace.formats.tables.choice import EVERYTHING, Choice
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.sources.batches import Mark
@@ -68,7 +68,7 @@ def SqlDataset(  # noqa: N802 - as tf.data's readers are named
     return parts_dataset("SqlDataset", source, name)
 
 
-def _kind(given: Any) -> str:
+def _kind(given: Argument) -> str:
     """Return the name of a type: NumPy's, Python's or TensorFlow's."""
     given = getattr(given, "as_numpy_dtype", given)
     if given is object:  # TensorFlow's string
@@ -186,7 +186,7 @@ class SqliteSource(TypedSource):
 class Converted(Iterator["pa.RecordBatch"]):
     """Batches, each made into another."""
 
-    def __init__(self, rows: Any, convert: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+    def __init__(self, rows: LibraryObject, convert: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
         self._rows, self._convert = rows, convert
         self.close: Callable[[], None] = rows.close
         self.cancel: Callable[[], None] = rows.cancel

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native
-from headrace.core.types import JsonValue
+from headrace.core.types import Component, JsonValue
 from headrace.errors import SpecError
-from headrace.sources.sql.database import Database, Params, Rows, TableView, hexed
+from headrace.sources.sql.database import Database, Params, Rows, SqlRow, TableView, hexed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +87,7 @@ class Sqlite(Database):
             raise
         return Rows(_batches(connection, schema, convert=convert), let_go, connection.interrupt)
 
-    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:  # noqa: ARG002
+    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[SqlRow]:  # noqa: ARG002
         with closing(self.connect()) as connection:
             return ask_sqlite(connection, query, params)
 
@@ -132,13 +132,13 @@ def arrow_types() -> tuple[pa.DataType, ...]:
     return pa.int64(), pa.float64(), pa.string(), pa.binary()
 
 
-def ask_sqlite(connection: _native.Sqlite, query: str, params: Params = ()) -> list[tuple[Any, ...]]:
+def ask_sqlite(connection: _native.Sqlite, query: str, params: Params = ()) -> list[SqlRow]:
     """Return the rows of a small query."""
     connection.prepare(query, plain_params(params))
     return connection.values()
 
 
-def plain_params(params: Params) -> list[Any]:
+def plain_params(params: Params) -> list[Component]:
     """Parameters as values that SQLite has."""
     return [_plain(value) for value in params]
 

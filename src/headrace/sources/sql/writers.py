@@ -242,7 +242,7 @@ def _small(kind: pa.DataType) -> pa.DataType:
     return plain.get(kind, kind)
 
 
-def sqlite_type(field: Any) -> str:
+def sqlite_type(field: pa.Field) -> str:
     """Return what SQLite calls a column of this type."""
     from pyarrow import types as t
 
@@ -278,7 +278,7 @@ def sqlite_column(column: pa.ChunkedArray) -> tuple[int, Any, Any, Any, int]:
     return arrow_types().index(array.type), valid, offsets[0] if offsets else None, values, array.offset
 
 
-def mysql_type(field: Any) -> str:
+def mysql_type(field: pa.Field) -> str:
     """Return what MySQL calls a column of this type."""
     from pyarrow import types as t
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import DType
+from headrace.core.types import DType, KeywordArguments
 from headrace.trace.errors import Mismatch
 from headrace.trace.values import Call, Kernel, Operand, Result, Value, Values, map_arguments
 
@@ -21,10 +21,10 @@ LAYOUT_FREE = frozenset({
 })  # fmt: skip
 """Operations whose results do not depend on the memory layout of their operands."""
 
-Getter = Callable[[Values], Any]
+Getter = Callable[[Values], Result]
 
 
-def rank(item: Any) -> int:
+def rank(item: Operand) -> int:
     """Return the number of axes that an operand has in a row."""
     return int(np.ndim(item.sample if isinstance(item, Value) else item))
 
@@ -40,7 +40,7 @@ def operand(item: object, axes: int) -> Getter:
     return lambda values: values[slot][shift]
 
 
-def operand_rows(item: object) -> Callable[[Values, int], Any]:
+def operand_rows(item: object) -> Callable[[Values, int], Result]:
     """Return the operand of every row: (rows, …), repeated if it is the same for all."""
     if isinstance(item, Value) and item.batched:
         slot = item.slot
@@ -58,7 +58,7 @@ def dtypes(call: Call) -> list[DType]:
     return [v.sample.dtype for v in call.values]
 
 
-def named_arguments(call: Call, *names: str, **defaults: object) -> dict[str, Any] | None:
+def named_arguments(call: Call, *names: str, **defaults: object) -> KeywordArguments | None:
     """Arguments by name, as given by position or by keyword; None if there are others."""
     given = dict(zip(names, call.args, strict=False))
     if len(call.args) > len(names) or set(call.kwargs) & set(given) or not set(call.kwargs) <= {*names, *defaults}:
@@ -66,7 +66,7 @@ def named_arguments(call: Call, *names: str, **defaults: object) -> dict[str, An
     return {**defaults, **given, **call.kwargs}
 
 
-def along_axis(call: Call, default: int | None, *names: str) -> tuple[Value, Any, dict[str, Any]] | None:
+def along_axis(call: Call, default: int | None, *names: str) -> tuple[Value, Any, KeywordArguments] | None:
     """Return the array, the axis and the settings of a call along an axis; None if they are not all known."""
     given = named_arguments(call, "a", "axis", *names, axis=default)
     if given is None:
@@ -99,7 +99,7 @@ def is_known(item: object) -> bool:
     return all(v.static for v in _values(item))
 
 
-def single_rows(value: Value) -> Callable[[Values], Iterator[Any]]:
+def single_rows(value: Value) -> Callable[[Values], Iterator[Result]]:
     """Return the rows of a value as the function would see them."""
     slot = value.slot
     if isinstance(value.sample, np.ndarray) and value.sample.ndim == 0:
@@ -115,7 +115,7 @@ def by_row(call: Call) -> Kernel:
     fn, args, kwargs, sample = call.fn, call.args, call.kwargs, call.sample
     flat = len(batched) == len(args) and not kwargs and all(isinstance(a, Value) and a.batched for a in args)
 
-    def outcomes(values: Values) -> Iterator[Any]:
+    def outcomes(values: Values) -> Iterator[Result]:
         rows = zip(*[source(values) for source in sources], strict=True)
         if flat:
             return (fn(*row) for row in rows)
@@ -135,7 +135,7 @@ def by_row(call: Call) -> Kernel:
     return lambda values, n: _column(outcomes(values), sample, n)
 
 
-def _column(results: Iterator[Any], sample: Any, n: int) -> Result:
+def _column(results: Iterator[Result], sample: Operand, n: int) -> Result:
     if not isinstance(sample, np.ndarray):
         scalars = list(results)
         if any(type(r) is not type(sample) or r.dtype != sample.dtype for r in scalars):
@@ -149,12 +149,12 @@ def _column(results: Iterator[Any], sample: Any, n: int) -> Result:
     return out
 
 
-def _columns(results: Iterator[object], sample: Any, n: int) -> Result:
+def _columns(results: Iterator[object], sample: Operand, n: int) -> Result:
     columns = zip(*results, strict=True)
     return [_column(iter(column), one, n) for column, one in zip(columns, sample, strict=True)]
 
 
-def laid_out_alike(made: Any, sample: Any) -> bool:
+def laid_out_alike(made: Result, sample: Operand) -> bool:
     """Return whether rows of a block have the sample's memory layout."""
     if isinstance(sample, tuple | list):
         return all(laid_out_alike(m, s) for m, s in zip(made, sample, strict=True))
@@ -185,7 +185,7 @@ def self_test(call: Call, kernel: Kernel, exact: bool) -> Result:
     return made if all(_agrees(m, s, rows, exact) for m, s in pairs) else None
 
 
-def _block(sample: Any, rows: int) -> Result:
+def _block(sample: Operand, rows: int) -> Result:
     """Return rows of samples, with the sample's strides; one row without a copy."""
     if rows == 1:
         return sample[None]
@@ -196,7 +196,7 @@ def _block(sample: Any, rows: int) -> Result:
     return block.transpose(0, *[1 + i for i in np.argsort(order)])
 
 
-def _agrees(made: Any, sample: Any, rows: int, exact: bool) -> bool:
+def _agrees(made: Result, sample: Operand, rows: int, exact: bool) -> bool:
     if made.shape != (rows, *sample.shape) or made.dtype != sample.dtype:
         return False
     if not exact or sample.size > MAX_BITWISE_SAMPLE_VALUES:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from headrace.core.random import BlockGenerator
 from headrace.core.random.arguments import as_block_argument
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules.common import constant, is_known, operand_rows, rank
-from headrace.trace.values import Call, Kernel, Result, Value, Values
+from headrace.trace.values import Call, Kernel, Operand, Result, Value, Values
 
 METHODS = ("random", "uniform", "normal", "bernoulli", "integers", "permutation", "choice", "shuffle")
 NUMBERS = frozenset({"low", "high", "loc", "scale", "p"})
@@ -43,7 +42,7 @@ def draw_rule(call: Call, _exact: bool) -> Kernel | None:
     return kernel
 
 
-def _getter(name: str, item: Any) -> Result:
+def _getter(name: str, item: Operand) -> Result:
     if is_known(item):
         fixed = as_block_argument(constant(item)) if name in NUMBERS | ARRAYS else constant(item)
         return lambda _values, _n: fixed

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from headrace.columns.dense import choose_rows
-from headrace.core.types import DType
+from headrace.core.types import AnyFunction, DType
 from headrace.trace.rules.common import by_row, dtypes, is_known, operand, operand_rows
-from headrace.trace.values import Call, Fresh, Kernel, Result, Value, Values, map_arguments
+from headrace.trace.values import Call, Fresh, Kernel, Operand, Result, Value, Values, map_arguments
 
 UFUNCS = {name: fn for name, fn in sorted(vars(np).items()) if isinstance(fn, np.ufunc)}
 UFUNCS |= {fn.__name__: fn for fn in UFUNCS.values()}
@@ -40,7 +40,7 @@ COMPLEX = frozenset({"add", "subtract", "negative", "positive", "equal", "not_eq
 SQUARES = (2, -1, 0.5, 1)
 """Exponents for which `x ** y` of an array is a square, a reciprocal, a square root."""
 
-Elementwise = Callable[..., Any]
+Elementwise = AnyFunction
 
 
 def ufunc(call: Call, exact: bool) -> Kernel | None:
@@ -73,20 +73,20 @@ def broadcast(call: Call, fn: Elementwise) -> Kernel:
     return kernel
 
 
-def sample_rank(sample: Any) -> int:
+def sample_rank(sample: Operand) -> int:
     """Return the number of axes of a result, or of the first of several."""
     return int(np.ndim(sample[0] if isinstance(sample, tuple | list) else sample))
 
 
-def _dtype(sample: Any) -> DType:
+def _dtype(sample: Operand) -> DType:
     return (sample[0] if isinstance(sample, tuple | list) else sample).dtype  # type: ignore[no-any-return]
 
 
-Doubt = Callable[[Any, list[Any]], Any]
+Doubt = Callable[[Any, list[Operand]], Any]
 """From a result and its operands to a mask of the values that may depend on the loop, None for none."""
 
 
-def nan_or_zero(made: Any, operands: list[Any]) -> Result:
+def nan_or_zero(made: Result, operands: list[Operand]) -> Result:
     """NaNs, and zeros that come of a negative zero."""
     doubtful = np.isnan(made)
     zeros = made == 0
@@ -96,7 +96,7 @@ def nan_or_zero(made: Any, operands: list[Any]) -> Result:
     return doubtful
 
 
-def two_nans(made: Any, operands: list[Any]) -> Result:
+def two_nans(made: Result, operands: list[Operand]) -> Result:
     """NaNs of which two met."""
     if any(np.size(part) < made.size // 8 and not np.isnan(part).any() for part in operands):
         return None
@@ -219,7 +219,7 @@ def select(call: Call, _exact: bool) -> Kernel | None:
     kwargs = map_arguments(call.kwargs, lambda item: operand(item, axes))
 
     def kernel(values: Values, _: int) -> Result:
-        def got(getter: Any) -> Result:
+        def got(getter: Operand) -> Result:
             return getter(values)
 
         return np.select(*map_arguments(args, got), **map_arguments(kwargs, got))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from headrace.trace.rules import windows
 from headrace.trace.rules.casts import exactly
 from headrace.trace.rules.common import Rule, constant, is_known, named_arguments, operand, operand_rows, rank
 from headrace.trace.rules.shapes import mapped_rule, shift_axis
-from headrace.trace.values import Call, Kernel, Result, Value, Values, leaves
+from headrace.trace.values import Call, Kernel, Operand, Result, Value, Values, leaves
 
 
 def _basic(index: object) -> bool:
@@ -22,7 +21,7 @@ def _basic(index: object) -> bool:
     )
 
 
-def _lead_index(index: object) -> tuple[Any, ...]:
+def _lead_index(index: object) -> tuple[Operand, ...]:
     """Return the index of a row as one of a block."""
     return (slice(None), *(index if isinstance(index, tuple) else (index,)))
 
@@ -109,7 +108,7 @@ def setitem_rule(call: Call, exact: bool) -> Kernel | None:
     return by_number
 
 
-def _masked_rule(call: Call, start: Any) -> Kernel | None:
+def _masked_rule(call: Call, start: Operand) -> Kernel | None:
     """`x[mask] = y` with a single y."""
     target, mask, value = call.args
     if rank(value) or np.shape(mask.sample) != np.shape(target.sample) or isinstance(value, str | bytes):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from headrace.trace.rules.common import Rule, rank
@@ -22,7 +20,7 @@ def matmul(call: Call, exact: bool) -> Kernel | None:
     if not exact and not b.batched and rank(a) == 1 and rank(b) == 2:
         return lambda values, _: values[a.slot] @ values[b.slot]
 
-    def lifted(value: Any, item: Value, vector: tuple[Any, ...]) -> Operand:
+    def lifted(value: Operand, item: Value, vector: tuple[Operand, ...]) -> Operand:
         if rank(item) == 2:
             return value
         return value[(slice(None), *vector)] if item.batched else value[vector]

@@ -8,13 +8,13 @@ whose boundaries differ in a block.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from headrace.core.types import AnyFunction
 from headrace.trace.rules.common import Rule, along_axis, rank
 from headrace.trace.rules.shapes import shift_axis
-from headrace.trace.values import Call, Kernel, Value
+from headrace.trace.values import Call, Kernel, Operand, Value
 
 EXACT_INTEGERS = 1 << 20
 """How many integers of up to 32 bits add up exactly in a float64, in any order."""
@@ -32,7 +32,7 @@ def reduction(fn: Callable[..., object], *names: str) -> Rule:
         if exact and not _same_bits(fn, call, source):
             return None
         if axis is None:
-            whole: Any = tuple(range(1, axes + 1))
+            whole: Operand = tuple(range(1, axes + 1))
             if fn in (np.argmax, np.argmin):
                 if settings:
                     return None
@@ -69,8 +69,8 @@ def _plain(source: Value) -> bool:
 
 def ufunc_reduce(fn: np.ufunc) -> Rule:
     """Make a rule for `np.add.reduce`: over the first axis by default."""
-    inner: dict[str, Callable[..., Any]] = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
-    called: Callable[..., Any] = inner[fn.__name__]
+    inner: dict[str, AnyFunction] = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
+    called: AnyFunction = inner[fn.__name__]
     rule = reduction(called, "dtype", "keepdims")
 
     def first_axis(call: Call, exact: bool) -> Kernel | None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from headrace.core.types import KeywordArguments
 from headrace.trace.rules.common import Rule, constant, is_known, is_static, named_arguments, operand_rows, rank
-from headrace.trace.values import Call, Kernel, Result, Value, Values
+from headrace.trace.values import Call, Kernel, Operand, Result, Value, Values
 
 
 def one_operand(call: Call) -> Value | None:
@@ -81,35 +82,35 @@ def _transpose(call: Call, _exact: bool) -> Kernel | None:
     return lambda values, _: values[slot].transpose(whole)
 
 
-def _axes(given: Any, axes: int) -> Result:
+def _axes(given: Operand, axes: int) -> Result:
     if isinstance(given, tuple | list):
         return tuple(shift_axis(a, axes) for a in given)
     return shift_axis(given, axes)
 
 
-def _swapaxes(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+def _swapaxes(axes: int, given: KeywordArguments) -> Callable[[Operand], Operand]:
     a, b = shift_axis(given["axis1"], axes), shift_axis(given["axis2"], axes)
     return lambda block: block.swapaxes(a, b)
 
 
-def _moveaxis(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+def _moveaxis(axes: int, given: KeywordArguments) -> Callable[[Operand], Operand]:
     a, b = _axes(given["source"], axes), _axes(given["destination"], axes)
     return lambda block: np.moveaxis(block, a, b)
 
 
-def _flip(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+def _flip(axes: int, given: KeywordArguments) -> Callable[[Operand], Operand]:
     axis = tuple(range(1, axes + 1)) if given["axis"] is None else _axes(given["axis"], axes)
     return lambda block: np.flip(block, axis)
 
 
-def _roll(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+def _roll(axes: int, given: KeywordArguments) -> Callable[[Operand], Operand]:
     if given["axis"] is None:
         raise ValueError("rolls over all axes at once")
     shift, axis = given["shift"], _axes(given["axis"], axes)
     return lambda block: np.roll(block, shift, axis)
 
 
-def _repeat(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+def _repeat(axes: int, given: KeywordArguments) -> Callable[[Operand], Operand]:
     if given["axis"] is None:
         raise ValueError("repeats the flattened array")
     axis = shift_axis(given["axis"], axes)
@@ -155,10 +156,10 @@ def join_rule(combine: Callable[..., object], default: int, *, new_axis: bool) -
     return rule
 
 
-def _at_least(axes: int) -> Callable[[Value], Callable[[Values, int], Any]]:
+def _at_least(axes: int) -> Callable[[Value], Callable[[Values, int], Result]]:
     """Operands with axes put in front, as hstack, vstack and others do."""
 
-    def spread(item: Value) -> Callable[[Values, int], Any]:
+    def spread(item: Value) -> Callable[[Values, int], Result]:
         get, missing = operand_rows(item), axes - rank(item)
         if missing <= 0:
             return get

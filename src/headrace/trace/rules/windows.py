@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules.common import constant, is_known, operand, operand_rows
-from headrace.trace.values import Call, Kernel, Result, Value, Values
+from headrace.trace.values import Call, Kernel, Operand, Result, Value, Values
 
 
 def moving(index: object) -> bool:
@@ -43,7 +43,7 @@ class Slide:
         return found is not None and found[0] >= 0 and found[1] <= min(self.size, largest) - self.length
 
 
-def _windows(block: Any, fixed: tuple[Any, ...], slides: list[Slide], *, writeable: bool = False) -> Result:
+def _windows(block: Operand, fixed: tuple[Operand, ...], slides: list[Slide], *, writeable: bool = False) -> Result:
     """Return a view with axes for the rows, for the starts of slices, and for their contents."""
     view = block[(slice(None), *fixed)]
     shape = list(view.shape)
@@ -86,7 +86,7 @@ def window_setitem(call: Call) -> Kernel:
     return kernel
 
 
-def _taken_apart(source: Any, index: Any) -> tuple[tuple[Any, ...], list[Slide]]:
+def _taken_apart(source: Operand, index: Operand) -> tuple[tuple[Operand, ...], list[Slide]]:
     """Return the index without its slices by data, and these."""
     parts = list(index) if isinstance(index, tuple) else [index]
     shape = source.sample.shape
@@ -95,7 +95,7 @@ def _taken_apart(source: Any, index: Any) -> tuple[tuple[Any, ...], list[Slide]]
         used = sum(p is not None and p is not Ellipsis for p in parts)
         parts[place : place + 1] = [slice(None)] * (len(shape) - used)
     slides: list[Slide] = []
-    fixed: list[Any] = []
+    fixed: list[Operand] = []
     of_source = of_result = 0
     for part in parts:
         still = constant(part) if is_known(part) else slice(None)
