@@ -126,6 +126,8 @@ def missing_end(data: Bytes) -> str:
     while at + BLOCK <= len(data):
         header = data[at : at + BLOCK].tobytes()
         ended = header == EMPTY
+        if ended and not data[at:].any():  # at once: there may be gigabytes
+            return ""
         at += BLOCK
         if not ended:
             size, _ = _size_and_name(header, at)
