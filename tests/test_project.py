@@ -86,6 +86,15 @@ def test_the_table_of_traits_names_them_all():
     assert all(hasattr(Node, name) for name in named)
 
 
+MAX_ANY = 800
+"""How often the sources may say `Any`: `headrace.core.types` names what a value may be."""
+
+
+def test_annotations_say_what_values_are():
+    count = sum(len(re.findall(r"\bAny\b", path.read_text())) for path in SOURCE.rglob("*.py"))
+    assert count <= MAX_ANY, "name the type, or take one of headrace.core.types"
+
+
 MAX_TRAITS = 20
 MAX_NODE_METHODS = 20
 

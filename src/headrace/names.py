@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
 
-from headrace.core.types import AnyFunction, Attribute, Library, LibraryObject, Nested, StrPath
+from headrace.core.types import AnyFunction, Attribute, Library, Nested, StrPath
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -455,7 +455,7 @@ class Experimental:
         return dataset.get_single_element()
 
     @staticmethod
-    def get_structure(dataset_or_iterator: LibraryObject) -> Nested:
+    def get_structure(dataset_or_iterator: Dataset) -> Nested:
         """Return what the elements look like."""
         return dataset_or_iterator.element_spec
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from headrace.core.paths import local_only
-from headrace.core.types import Argument, Attribute, Component
+from headrace.core.types import Attribute
 from headrace.errors import HeadraceError
 
 
@@ -208,11 +208,11 @@ LEAST = {"cpu_budget": 1, "ram_budget": 1, "remote_cache_bytes": 1, "max_record_
 """The least value of options that are whole numbers. Readers hold up to 64 MiB of any records at a time."""
 
 
-def _cache_folder(value: Argument) -> str:
+def _cache_folder(value: Any) -> str:
     return str(local_only(value, "Options(remote_cache=)", "give a local folder, on a disk near the processors"))
 
 
-def _mirrors(value: Argument) -> tuple[str, ...]:
+def _mirrors(value: Any) -> tuple[str, ...]:
     if isinstance(value, str | bytes) or not all(isinstance(path, str | PathLike) for path in value):
         raise TypeError(f"catalogue_mirrors is a list of folders and URLs, not {value!r}")
     return tuple(str(path) for path in value)
@@ -222,7 +222,7 @@ PLACES = {"remote_cache": _cache_folder, "catalogue_mirrors": _mirrors}
 """Options that name files, each with what checks its value."""
 
 
-def _valid(name: str, value: Argument) -> Component:
+def _valid(name: str, value: Any) -> Any:
     """Return the value of an option, of its type."""
     if value is None:
         return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.core.ragged import address_of
-from headrace.core.types import Array, DeviceLike, LibraryObject
+from headrace.core.types import Array, DeviceLike
 from headrace.execute.budget import free_memory
 
 MIN_LOCKED_BYTES = 16 << 20
@@ -145,7 +145,7 @@ class Owner:
         self._dropped = False
         self._address = 0
         self._kept: Array | None = None
-        self.gone: LibraryObject = None
+        self.gone: Any = None
         self.copied = 0
         self.nbytes: int = 0
         """How much is locked, or about to be."""

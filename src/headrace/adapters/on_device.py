@@ -21,6 +21,8 @@ from headrace.plan.structure import LEAF, Structure, flatten
 if TYPE_CHECKING:
     import torch
 
+    from headrace.adapters.feed import Target
+
 
 class Queued(NamedTuple):
     """An element whose tensors are being made: they are done when the event is reached."""
@@ -111,7 +113,7 @@ CHANNELS = (1, 3, 4)
 class ChannelsFirst:
     """A target whose batches of images come as (batch, channels, height, width), in the same memory."""
 
-    def __init__(self, target: LibraryObject) -> None:
+    def __init__(self, target: Target) -> None:
         self._target = target
 
     def __getattr__(self, name: str) -> Attribute:

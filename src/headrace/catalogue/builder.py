@@ -14,7 +14,7 @@ from headrace.catalogue.download import sha256_of
 from headrace.catalogue.evolution import Change, changes_between, check_made_by, check_version
 from headrace.catalogue.folders import INDEX, write_index
 from headrace.catalogue.sources import SourceFile, fetch_sources
-from headrace.core.types import JsonObject, JsonValue, LibraryObject, Nested, StrPath
+from headrace.core.types import JsonObject, JsonValue, Nested, StrPath
 from headrace.dataset import Dataset
 from headrace.execute.budget import cpus
 from headrace.identity.digests import PYTHON
@@ -89,7 +89,7 @@ class DatasetBuilder(ABC):
         """The user's function that makes rows."""
         return self.examples
 
-    def source(self, name: str) -> Path:
+    def source(self, name: str) -> Any:
         """Return one of the `sources`, on this machine and checked."""
         return self._fetched[name]
 
@@ -223,7 +223,7 @@ class GeneratedRows:
     def __init__(self, builder: DatasetBuilder, part: object, prefix: str, limit: int | None) -> None:
         self._builder, self._part, self._prefix, self._limit = builder, part, prefix, limit
 
-    def source(self) -> LibraryObject:
+    def source(self) -> Any:
         """Return the source of rows: any row of a Dataset is read without those before it."""
         if inspect.isgeneratorfunction(getattr(self._builder.examples, "__func__", None)):
             return self

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.core.types import Array, Component, LibraryObject, Nested
+from headrace.core.types import Array, Component, Nested
 from headrace.image.encode import encode_png
+from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Image, SequenceFeature
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ code,pre{font-family:ui-monospace,monospace;white-space:pre-wrap}h2{margin-top:2
 """
 
 
-def card_page(builder: LibraryObject) -> str:
+def card_page(builder: ReadOnlyBuilder) -> str:
     """Return the page, as HTML that needs nothing beside it."""
     info = builder.info
     split = next((name for name, s in info.splits.items() if s.num_examples), None)
@@ -68,7 +69,7 @@ def card_page(builder: LibraryObject) -> str:
     )
 
 
-def _classes(statistics: LibraryObject, features: FeatureConnector) -> list[list[str]]:
+def _classes(statistics: Any, features: FeatureConnector) -> list[list[str]]:
     """Return how often each class comes, by feature."""
     made = []
     for name, found in statistics.items():

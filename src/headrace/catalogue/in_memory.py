@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headrace.core.types import LibraryObject, Nested
+from headrace.columns.kind import Column
+from headrace.core.types import Nested
 from headrace.dataset import Dataset
 from headrace.tfds.builder import SplitBuilder
 from headrace.tfds.decode import PartialDecoding, choose_features, choose_keys
@@ -41,9 +42,9 @@ class InMemoryBuilder(SplitBuilder):
     ) -> Dataset:
         """Return rows of the arrays; they have but one order, and are no files of pictures."""
         del order, max_pixels
-        columns: LibraryObject = self._columns
+        columns: dict[str, Column] = self._columns
         if isinstance(decoders, PartialDecoding):
-            chosen: LibraryObject = choose_features(self.info.features, decoders.features)
+            chosen: Any = choose_features(self.info.features, decoders.features)
             columns = {name: columns[name] for name in chosen}
         elif decoders:
             raise ValueError(f"{self.info.name} is in memory: there is nothing to decode")

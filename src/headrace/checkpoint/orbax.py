@@ -14,10 +14,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.core.frameworks import framework
-from headrace.core.types import Library, LibraryObject, StrPath
+from headrace.core.types import Library, StrPath
 from headrace.errors import StateError
+
+if TYPE_CHECKING:
+    from headrace.adapters.feed import Feed
 
 ocp: Library = framework("orbax.checkpoint", "hr.checkpoint.orbax")
 FILE = "headrace.json"
@@ -34,7 +38,7 @@ class FeedHandler(ocp.CheckpointHandler):  # type: ignore[misc]
         if framework("jax", "hr.checkpoint.orbax").process_index() == 0:
             (Path(directory) / FILE).write_text(json.dumps(args.item.state_dict()))
 
-    def restore(self, directory: StrPath, args: FeedRestore) -> LibraryObject:
+    def restore(self, directory: StrPath, args: FeedRestore) -> Feed:
         """Continue `args.item` at the position of the checkpoint, and return it."""
         path = Path(directory) / FILE
         if not path.exists():
@@ -52,7 +56,7 @@ class FeedSave(ocp.args.CheckpointArgs):  # type: ignore[misc]
         item: A feed of `to_jax()`, `to_torch()` or `to_keras()`.
     """
 
-    item: LibraryObject
+    item: Feed
 
 
 @ocp.args.register_with_handler(FeedHandler, for_restore=True)
@@ -64,4 +68,4 @@ class FeedRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]
         item: A feed of the same pipeline.
     """
 
-    item: LibraryObject
+    item: Feed

@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from importlib import util
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli.output import Json, bytes_text, say, short, show_json
 from headrace.core.paths import local_only
-from headrace.core.types import Attribute, Component, JsonObject, LibraryObject
+from headrace.core.types import Attribute, Component, JsonObject
+from headrace.tfds.builder import ReadOnlyBuilder
+
+if TYPE_CHECKING:
+    from headrace.tfds.info import DatasetInfo
 
 dataset = typer.Typer(
     help="Datasets by name and version, in TFDS's layout: make, check, list and share them.", no_args_is_help=True
@@ -20,7 +24,7 @@ Name = Annotated[str, typer.Argument(help="A name, such as digits or mnist:3.*.*
 DataDir = Annotated[str | None, typer.Option("--data-dir", help="Folder of datasets. Default: that of TFDS.")]
 
 
-def find(name: str, data_dir: str | None) -> LibraryObject:
+def find(name: str, data_dir: str | None) -> Any:
     """Return what reads a dataset: by its directory, or by its name."""
     from headrace.catalogue.load import find_builder
     from headrace.tfds.builder import builder_from_directory
@@ -117,7 +121,7 @@ def download(name: Name, data_dir: DataDir = None) -> None:
         say(f"  {path}")
 
 
-def _fetched(name: str, data_dir: str | None) -> LibraryObject:
+def _fetched(name: str, data_dir: str | None) -> Any:
     """Return what reads a dataset of a hub, once its files are here."""
     from headrace.catalogue.load import find_builder
 
@@ -199,7 +203,7 @@ def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
         _say_info(found)
 
 
-def info_for_scripts(found: LibraryObject) -> JsonObject:
+def info_for_scripts(found: DatasetInfo) -> JsonObject:
     """Return information about a dataset for scripts."""
     from headrace.tfds.feature_json import write_feature
 
@@ -212,7 +216,7 @@ def info_for_scripts(found: LibraryObject) -> JsonObject:
     }  # fmt: skip
 
 
-def _say_info(found: LibraryObject) -> None:
+def _say_info(found: DatasetInfo) -> None:
     say(f"{found.full_name}  {found.data_dir}")
     if not found.data_dir and found.download_size:
         say(f"  not here yet: {_sizes(found)}, `headrace dataset build {found.full_name.rsplit('/', 1)[0]}`")
@@ -231,7 +235,7 @@ def _say_info(found: LibraryObject) -> None:
         say(f"  {version}: {short(note)}")
 
 
-def _sizes(found: LibraryObject) -> str:
+def _sizes(found: DatasetInfo) -> str:
     from headrace.catalogue.prepare import find_public, sizes_text
     from headrace.tfds.versions import DatasetName
 
@@ -289,7 +293,7 @@ def verify_dataset(
         raise typer.Exit(1)
 
 
-def _say_changes(found: LibraryObject, against: str) -> bool:
+def _say_changes(found: ReadOnlyBuilder, against: str) -> bool:
     """Return whether the version number says less than what has changed since another version."""
     from headrace.catalogue.evolution import changes_between, demanded_kind, next_version, row_changes
     from headrace.tfds.builder import builder_from_directory

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import headrace as hr
 from headrace.cli.output import Json, byte_progress, bytes_text, json_value, say, short, show_json
 from headrace.cli.scan import scan_records
-from headrace.core.types import JsonObject, LibraryObject, Nested
+from headrace.core.types import JsonObject, Nested
 from headrace.errors import ElementError, ParseError
 from headrace.formats.shared.files import file_size
 from headrace.formats.shared.index import fresh_index
@@ -18,6 +18,9 @@ from headrace.formats.shared.kinds import FileKind, file_kind
 from headrace.formats.tables.tables import leaf_paths
 from headrace.formats.tfrecord.format import TFRecords
 from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
 
 
 def inspect(
@@ -91,7 +94,7 @@ def _rows(file: str, kind: FileKind, shown: int) -> JsonObject:
     }
 
 
-def _first(ds: LibraryObject, shown: int) -> Nested:
+def _first(ds: Dataset, shown: int) -> Nested:
     with iter(ds) as it:
         for _ in range(shown):
             try:

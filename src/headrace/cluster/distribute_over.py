@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from headrace.cluster.members import Cluster
 from headrace.cluster.split_turns import DistributeOverStream
 from headrace.cluster.splits import Cut, Fragment, find_cut, with_fixed_seeds
+from headrace.core.override import override
 from headrace.execute.registry import opens
 from headrace.execute.state import require_seeds
 from headrace.indexed.range import Range
@@ -108,7 +109,8 @@ def _check_plan(plan: Node) -> None:
 class SplitNumbers(Range):
     """The numbers of the splits."""
 
-    def label(self, *, for_state: bool = False) -> str:  # noqa: ARG002
+    @override
+    def label(self, *, for_state: bool = False) -> str:
         return f"distribute_over(splits={self.stop})"
 
 

@@ -12,6 +12,7 @@ from headrace.cluster.members import Cluster
 from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.ranges import PlanRanges
 from headrace.columns.block import Block
+from headrace.core.override import override
 from headrace.core.paths import local_only
 from headrace.core.types import StrPath
 from headrace.errors import StateError
@@ -31,7 +32,8 @@ class GatherRows(ClusterWork):
 
     packed: bytes
 
-    def run(self, rows: Iterator[Block], threads: int) -> tuple[int, list[Arrays]]:  # noqa: ARG002
+    @override
+    def run(self, rows: Iterator[Block], threads: int) -> tuple[int, list[Arrays]]:
         learners, take = unpack_by_value(self.packed)
         count = 0
         for block in rows:

@@ -17,7 +17,7 @@ from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.session import Session, SplitStart
 from headrace.cluster.splits import Fragment
 from headrace.columns.block import Block, Failure
-from headrace.core.types import LibraryObject
+from headrace.core.override import override
 from headrace.execute.budget import cpus
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -44,10 +44,10 @@ class ClusterWork(ABC):
     leaves: ClassVar[bool] = False
 
     @abstractmethod
-    def run(self, rows: Iterator[Block], threads: int) -> LibraryObject:
+    def run(self, rows: Iterator[Block], threads: int) -> Any:
         """Do the work on up to `threads` threads. The return value is sent back."""
 
-    def undo(self, made: LibraryObject) -> None:  # noqa: B027 - most leave nothing behind
+    def undo(self, made: Any) -> None:  # noqa: B027 - most leave nothing behind
         """Remove the result of abandoned work."""
 
 
@@ -77,12 +77,14 @@ class Job(Node):
 class JobStream(Stream):
     """Do the work on the first pull."""
 
-    def __init__(self, node: Job, ctx: Context, at: At) -> None:  # noqa: ARG002 - a place is a number
+    @override
+    def __init__(self, node: Job, ctx: Context, at: At) -> None:  # a place is a number
         self._node = node
         self._ctx = ctx
         self._done = False
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002
+    @override
+    def pull(self, want: int) -> Made:
         if self._done:
             return END
         self._done = True

@@ -14,6 +14,7 @@ from multiprocessing.connection import wait as wait_for_any
 from typing import Any, NamedTuple
 
 from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker
+from headrace.core.override import override
 from headrace.errors import HeadraceError, WorkerError
 from headrace.execute.budget import cpus
 
@@ -183,7 +184,8 @@ class LocalCluster(Cluster):
         self._target = workers
         self._launcher.order("resize", workers)
 
-    def replace(self, member: ClusterWorker, reason: str) -> None:  # noqa: ARG002
+    @override
+    def replace(self, member: ClusterWorker, reason: str) -> None:
         self._launcher.order("kill", member)
 
     def why_not(self) -> str:

@@ -8,6 +8,7 @@ import weakref
 from typing import Any
 
 from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker
+from headrace.core.override import override
 from headrace.core.types import LibraryObject
 from headrace.errors import WorkerError
 from headrace.ops.shared.arguments import positive
@@ -98,7 +99,8 @@ class RayCluster(Cluster):
         if known and again and not self._closed:
             self._start()
 
-    def replace(self, member: ClusterWorker, reason: str) -> None:  # noqa: ARG002
+    @override
+    def replace(self, member: ClusterWorker, reason: str) -> None:
         with self._changed:
             known = not self._closed and member.handle in self._actors
         self._drop(member.handle)
@@ -112,7 +114,8 @@ class RayCluster(Cluster):
             self.leave(member)
         _kill(actor)
 
-    def may_have(self, workers: int) -> bool:  # noqa: ARG002
+    @override
+    def may_have(self, workers: int) -> bool:
         return "No module named 'headrace'" not in self._problem
 
     def why_not(self) -> str:

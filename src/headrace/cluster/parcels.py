@@ -14,7 +14,7 @@ from headrace.cluster.split_share import SplitShare
 from headrace.columns import Indices, Notes
 from headrace.columns.block import Block, Failure, Item
 from headrace.columns.kind import Column
-from headrace.core.types import AnyFunction, Component, LibraryObject
+from headrace.core.types import AnyFunction, Component
 from headrace.errors import ElementError, StorageError
 from headrace.execute.processes.shared_values import Packer
 from headrace.execute.processes.worker import Raised
@@ -98,7 +98,7 @@ def pack_and_key(value: object) -> tuple[bytes, bytes]:
     return data, key
 
 
-def unpack_by_value(data: bytes) -> LibraryObject:
+def unpack_by_value(data: bytes) -> Any:
     """Return what `pack_by_value` was given, from a worker of ours."""
     return pickle.loads(data)
 

@@ -16,7 +16,8 @@ from headrace.cluster.split_share import SplitShare, TurnsAhead
 from headrace.cluster.thin_block import ExpectedFailure, ThinBlock, merge_thin
 from headrace.columns.block import Item, pick_rows
 from headrace.core.keys import Seed
-from headrace.core.types import AnyFunction, LibraryObject
+from headrace.core.override import override
+from headrace.core.types import AnyFunction
 from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import close_all
@@ -26,7 +27,7 @@ from headrace.execute.stream import END, Made, Pulled, Stream, Wanted
 from headrace.ops.interleave import InterleaveStream, TurnsMark
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import NOWHERE, START, At, Marked, Marks, OwnMark
-from headrace.plan.node import TUNING, Node
+from headrace.plan.node import TUNING, AnyNode, Node
 from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class SplitMark(OwnMark):
 class RemoteStream(Stream):
     """The rows of a split that the session has received."""
 
-    def __init__(self, node: RemoteSplit, ctx: Context, at: At) -> None:  # noqa: ARG002
+    @override
+    def __init__(self, node: RemoteSplit, ctx: Context, at: At) -> None:
         self._node = node
         own: SplitMark | None = at.own
         self._start: SplitStart | None = SplitStart(START, 0) if own is None else _start_of(own)
@@ -162,7 +164,7 @@ class DistributeOverStream(Stream):
     def _begin(self) -> None:
         """Let workers make rows from the start position on."""
         node, ctx, own = self._node, self._ctx, self._at.own
-        written: LibraryObject = ctx.prepared.as_written(node)
+        written: AnyNode = ctx.prepared.as_written(node)
         starts, upcoming = _starts_of(own)
         shares = self._shares(own, starts, upcoming) if self._wanted is not None else None
         how = (written.fragment, written.mode, node.cluster, ctx, node, node.cycle_length)

@@ -8,6 +8,7 @@ import numpy as np
 
 from headrace.columns import Indices, pick, take
 from headrace.columns.block import Block, Failure
+from headrace.core.override import override
 from headrace.errors import HeadraceError
 from headrace.plan.marks import Mark
 from headrace.plan.structure import LEAF, Structure
@@ -61,7 +62,8 @@ class ExpectedFailure(Failure):
         super().__init__(failure.error, failure.mark, failure.own)
         self.number: int = number
 
-    def slice(self, start: int, stop: int) -> ExpectedFailure:  # noqa: ARG002
+    @override
+    def slice(self, start: int, stop: int) -> ExpectedFailure:
         return ExpectedFailure(Failure(self.error, self.mark), self.number)
 
     def whole(self) -> Failure:

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
 from headrace.core.extended import dtype_code, dtype_of, is_extended
+from headrace.core.override import override
 from headrace.core.ragged import address_of, as_bytes, join_values
 from headrace.core.types import Array, Component, DType
 from headrace.errors import StorageError
@@ -50,7 +51,8 @@ class DenseKind(Kind):
         whole = neighbours(columns)
         return join_large(columns) if whole is None else whole
 
-    def stack(self, column: Dense, size: int, path: str) -> Dense:  # noqa: ARG002
+    @override
+    def stack(self, column: Dense, size: int, path: str) -> Dense:
         groups = len(column) // size
         return column[None] if groups == 1 else column.reshape(groups, size, *column.shape[1:])
 

@@ -14,6 +14,7 @@ from headrace.columns.dense import is_number, locked
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_of, register_kind
 from headrace.columns.ragged import group_rows
 from headrace.core.extended import dtype_code, dtype_of
+from headrace.core.override import override
 from headrace.core.ragged import Ragged
 from headrace.core.types import Array, Component
 from headrace.errors import StorageError
@@ -78,7 +79,8 @@ class ObjectKind(Kind):
 
         return pa.array([pack_value(row) for row in column], pa.large_binary()), {"kind": self.name}
 
-    def from_arrow(self, array: pa.Array, notes: Notes) -> list[Component]:  # noqa: ARG002
+    @override
+    def from_arrow(self, array: pa.Array, notes: Notes) -> list[Component]:
         return [unpack_value(row) for row in array.to_pylist()]
 
 

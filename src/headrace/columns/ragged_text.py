@@ -10,6 +10,7 @@ import numpy as np
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.stacked import Stacked
 from headrace.columns.text import box_text, box_words
+from headrace.core.override import override
 from headrace.core.ragged import Ragged, row_views
 from headrace.core.types import Component, Reduced
 from headrace.plan import mismatch
@@ -95,7 +96,8 @@ class RaggedTextKind(Kind):
 
         return pa.LargeListArray.from_arrays(pa.array(column.offsets), column.inner), {"kind": self.name}
 
-    def from_arrow(self, array: pa.Array, notes: Notes) -> RaggedText:  # noqa: ARG002
+    @override
+    def from_arrow(self, array: pa.Array, notes: Notes) -> RaggedText:
         if array.null_count:
             raise ValueError(f"{array.null_count} nulls where arrays of text were stored")
         offsets = array.offsets.to_numpy()

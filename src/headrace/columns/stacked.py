@@ -11,6 +11,7 @@ import numpy as np
 from headrace.columns.dense import sizes
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.text import box_text
+from headrace.core.override import override
 from headrace.core.types import Array, Component, Reduced
 from headrace.plan.spec import TensorSpec
 
@@ -66,7 +67,8 @@ class StackedKind(Kind):
         inner = kind_of(columns[0].inner).join([c.inner for c in columns]) if len(shapes) == 1 else None
         return None if inner is None else Stacked(inner, shapes.pop())
 
-    def stack(self, column: Stacked, size: int, path: str) -> Stacked:  # noqa: ARG002
+    @override
+    def stack(self, column: Stacked, size: int, path: str) -> Stacked:
         return Stacked(column.inner, (size, *column.shape))
 
     def unstack(self, column: Stacked) -> tuple[Column, Indices]:

@@ -10,6 +10,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns.arrow_text import binary, is_plain, nbytes, parts, pick_text
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
+from headrace.core.override import override
 from headrace.core.types import Array, Component, DType
 from headrace.plan.spec import TensorSpec
 
@@ -45,7 +46,8 @@ class TextKind(Kind):
     def pick(self, columns: Sequence[pa.Array], order: Indices) -> pa.Array | None:
         return pick_text(columns, order) if len({c.type for c in columns}) == 1 else None
 
-    def stack(self, column: pa.Array, size: int, path: str) -> Column:  # noqa: ARG002
+    @override
+    def stack(self, column: pa.Array, size: int, path: str) -> Column:
         from headrace.columns.stacked import Stacked
 
         return Stacked(column, (size,)) if holds_text(column) else box_text(column).reshape(-1, size)
@@ -60,7 +62,8 @@ class TextKind(Kind):
     def to_arrow(self, column: pa.Array) -> tuple[pa.Array, Notes]:
         return column, {"kind": self.name}
 
-    def from_arrow(self, array: pa.Array, notes: Notes) -> pa.Array:  # noqa: ARG002
+    @override
+    def from_arrow(self, array: pa.Array, notes: Notes) -> pa.Array:
         if not holds_text(array) or array.null_count:
             raise ValueError(f"{array.type} with {array.null_count} nulls where text or bytes were stored")
         return array

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.columns.kind import Indices, Kind, Notes, kind_named, kind_of, register_kind
+from headrace.core.override import override
 from headrace.core.types import Array, DType, TorchTensor
 from headrace.device.machine import Machine, Usage
 from headrace.device.pixels import DeviceValue
@@ -69,7 +70,8 @@ class DeviceKind(Kind):
         with first.machine.queue():
             return first.like(first.machine.torch.cat([c.tensor for c in columns]))
 
-    def stack(self, column: DeviceColumn, size: int, path: str) -> DeviceColumn:  # noqa: ARG002
+    @override
+    def stack(self, column: DeviceColumn, size: int, path: str) -> DeviceColumn:
         with column.machine.queue():
             return column.like(column.tensor.reshape(len(column) // size, size, *column.tensor.shape[1:]))
 

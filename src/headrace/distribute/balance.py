@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item, pick_rows, structures_differ
-from headrace.core.types import AnyFunction, Nested
+from headrace.core.types import AnyFunction
 from headrace.distribute.even_costs import dealt
 from headrace.errors import StateError
 from headrace.execute.context import Context
@@ -46,7 +47,7 @@ class Balance(Node):
 
     input: Node
     cost_func: AnyFunction | None
-    key: Nested
+    key: Hashable
     cost: Cost
     deal: Deal = field(metadata=TUNING)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.columns.block import Block, Failure
-from headrace.core.types import LibraryObject, Reduced
+from headrace.core.override import override
+from headrace.core.types import Reduced
 from headrace.errors import HeadraceError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -40,7 +41,7 @@ class ProcessGroup:
         """Send a message to the others."""
         self._distributed.broadcast_object_list([pickle.dumps(message)], src=self._ranks[0], group=self._group)
 
-    def receive(self) -> LibraryObject:
+    def receive(self) -> Any:
         """The next message of the process that reads."""
         box: list[Any] = [None]
         self._distributed.broadcast_object_list(box, src=self._ranks[0], group=self._group)
@@ -84,7 +85,8 @@ class SentMark(Mark):
         """The mark of this row or of the next one; there are no others."""
         return SentMark(self.ordinal + rows, self._after, self._after) if rows else self
 
-    def marks(self, *, again: bool = False) -> Marks:  # noqa: ARG002 - the process that reads has been asked
+    @override
+    def marks(self, *, again: bool = False) -> Marks:  # the process that reads has been asked
         """The positions of all nodes."""
         return self._at
 
@@ -106,7 +108,8 @@ class SendingStream(Stream):
         self._input = ctx.open(node.input, at.inputs)
         self._ended = False
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002 - one row at a time, as in all processes of the group
+    @override
+    def pull(self, want: int) -> Made:  # one row at a time, as in all processes of the group
         if self._ended:
             return END
         try:
@@ -136,7 +139,8 @@ class ReceivingStream(Stream):
         self._group = node.group
         self._ended = False
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002 - one row at a time, as in all processes of the group
+    @override
+    def pull(self, want: int) -> Made:  # one row at a time, as in all processes of the group
         if self._ended:
             return END
         kind, *message = self._group.receive()

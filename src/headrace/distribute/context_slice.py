@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from headrace.columns import Column, column_of, values
 from headrace.columns.block import Block, Failure, Item
-from headrace.core.types import Array, Nested
+from headrace.core.types import Array
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -18,6 +18,9 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.plan.structure import Structure
 
 ContextOrder = Literal["contiguous", "zigzag"]
 """Which part of a sequence a process gets: one piece, or one of the first half and its mirror image of the second."""
@@ -65,7 +68,7 @@ class ContextSlice(Node):
         """How many pieces a sequence is cut into."""
         return self.size * (2 if self.order == "zigzag" else 1)
 
-    def cuts(self, structure: Nested, spec: Spec) -> list[bool]:
+    def cuts(self, structure: Structure, spec: Spec) -> list[bool]:
         """Of each component, whether it is cut: those that are named, or all that have the axis."""
         if self.fields is None:
             return [leaf.rank is None or leaf.rank > self.axis for leaf in spec.leaves]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
+from headrace.core.override import override
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.remainder import end_of_rows, read_again
@@ -65,7 +66,8 @@ class EvenShardStream(Stream):
         self._input = ctx.open(node.input, at.inputs)
         self._ending: Made | None = None
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002
+    @override
+    def pull(self, want: int) -> Made:
         if self._ending is not None:
             ending, self._ending = self._ending, END
             return ending

@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Failure, Item
+from headrace.core.override import override
 from headrace.execute.context import Context
 from headrace.execute.remainder import end_of_rows
 from headrace.execute.stream import END, Made, Pending, Stream
@@ -34,7 +35,8 @@ class ShareMark(OwnMark):
 
     following = None
 
-    def moved(self, rows: int, inputs: tuple[Marked, ...]) -> tuple[OwnMark, tuple[Marked, ...]] | None:  # noqa: ARG002
+    @override
+    def moved(self, rows: int, inputs: tuple[Marked, ...]) -> tuple[OwnMark, tuple[Marked, ...]] | None:
         following: tuple[ShareMark, Mark] | None = self.following
         return None if following is None or rows != 1 else (following[0], (following[1],))
 
@@ -221,7 +223,8 @@ class CountedShare(Stream):
         again._input.close()
         return end_of_rows(dropped)
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002 - a step at a time: the others' rows lie between
+    @override
+    def pull(self, want: int) -> Made:  # a step at a time: the others' rows lie between
         node = self._node
         self._before = node.together
         if self._ending is not None:

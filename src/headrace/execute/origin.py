@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.columns.block import Block, Failure
 from headrace.core.types import Nested
@@ -78,7 +78,7 @@ class Origin:
             timer.start()  # threads that an interrupt kept from starting are never forgotten, nor is the pass
             run.origins = {}
             context = run.context(self._prepared, path=self._path, level=self._level, with_ids=True)
-            row: Nested = context.open(node, self._marks(node)).pull(1)
+            row: Any = context.open(node, self._marks(node)).pull(1)
             if not isinstance(row, Block) or row.ids is None:
                 return None
             path, number = (int(n) for n in row.ids[0])
@@ -96,7 +96,7 @@ class Origin:
         run.origins = {}  # one row after another, on this thread
         try:
             context = run.context(self._prepared, path=self._path, level=self._level, with_ids=True)
-            row: Nested = context.open(self._node, self._marks(self._node)).pull(1)
+            row: Any = context.open(self._node, self._marks(self._node)).pull(1)
             if isinstance(row, Failure):
                 raise row.error.__cause__ or row.error
             if not isinstance(row, Block):

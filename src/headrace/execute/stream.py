@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
 from headrace.columns.lazy_block import join_late
-from headrace.core.types import LibraryObject
 from headrace.errors import ElementError
 from headrace.execute.row_by_row import IsLast
 from headrace.execute.stages.run_delay import RunDelay
@@ -102,7 +101,7 @@ class Stream(ABC):
         """
         return 0
 
-    def halt(self) -> LibraryObject | None:
+    def halt(self) -> object:
         """End soon, at a position where another reader can begin, and return it. Return None if there is none.
 
         Only sources that can be cut have one. Rows that were read are still returned, and so is the rest of what cannot

@@ -12,7 +12,7 @@ import numpy as np
 from headrace.columns import Stacked, column_of, values
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import AnyFunction, Component, LibraryObject, Nested, TensorLike
+from headrace.core.types import AnyFunction, Component, Nested, TensorLike
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.raw import Inputs, is_single, plain_column
@@ -24,7 +24,7 @@ from headrace.trace.operation import traced_operation
 class Computation(ABC):
     """A function from raw features to columns; `spec` gives the spec of one row, from the shapes of a row."""
 
-    layer: LibraryObject
+    layer: Any
     name: str
 
     @abstractmethod

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns.kind import Column
-from headrace.core.types import Component, LibraryObject, Nested
+from headrace.core.types import Component, Nested
 from headrace.feature_column.ids import RowIds
 from headrace.feature_column.learners import Learner
 from headrace.feature_column.raw import Inputs, Raw
@@ -44,11 +44,11 @@ class FeatureColumn(ABC):
         """Return what gathers the values that this column is to be completed from; None if it is complete."""
         return None
 
-    def feed(self, learner: LibraryObject, inputs: Inputs) -> None:
+    def feed(self, learner: Any, inputs: Inputs) -> None:
         """Pass these rows to the learner."""
         raise NotImplementedError
 
-    def complete(self, learner: LibraryObject) -> FeatureColumn:
+    def complete(self, learner: Any) -> FeatureColumn:
         """Return the column with what was learnt, its own columns being complete."""
         raise NotImplementedError
 

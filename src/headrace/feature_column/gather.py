@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from headrace.plan.capabilities import require_end
 from headrace.storage.files import whole_file
 
 if TYPE_CHECKING:
+    from headrace.cluster.members import Cluster
     from headrace.dataset import Dataset
 
 FORMAT = "headrace.adapt"
@@ -36,7 +37,7 @@ def gather(
     save_every: float = 30.0,
     progress: bool | None = None,
     task: str = "adapt",
-    cluster: Any = None,
+    cluster: Cluster | None = None,
 ) -> None:
     """Call `take` with all blocks of a dataset; `task` is the user's name for that.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace.columns.kind import Column
 from headrace.core.frameworks import framework
+from headrace.core.override import override
 from headrace.core.types import Nested, StrPath, TensorLike
 from headrace.feature_column.apply import Apply, Computation, number_shapes
 from headrace.feature_column.column import (
@@ -287,7 +288,8 @@ class _Matrix(Computation):
 
     name = "dense_features"
 
-    def spec(self, shapes: Mapping[str, object]) -> TensorSpec:  # noqa: ARG002
+    @override
+    def spec(self, shapes: Mapping[str, object]) -> TensorSpec:
         self._tables()
         return TensorSpec((self.layer.width,), np.float32)
 

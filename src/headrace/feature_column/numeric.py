@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
+from headrace.core.override import override
 from headrace.core.types import Component, Nested
 from headrace.feature_column.column import CategoricalColumn, DenseColumn, KeyedColumn, Matrix, incomplete, key_of
 from headrace.feature_column.ids import RowIds
@@ -195,7 +196,8 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
         made += np.tile(np.arange(width) * (len(self.bounds) + 1), inputs.rows)
         return RowIds(made, inputs.rows, (width,))
 
-    def ids_shape(self, shapes: dict[str, Nested]) -> tuple[int | None, ...]:  # noqa: ARG002
+    @override
+    def ids_shape(self, shapes: dict[str, Nested]) -> tuple[int | None, ...]:
         """Return one id for each number."""
         width = self.source_column.width
         return () if width == 1 else (width,)

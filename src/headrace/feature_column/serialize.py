@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from headrace.columns.kind import Column
-from headrace.core.types import Component, JsonObject, LibraryObject
+from headrace.core.types import Component, JsonObject
 from headrace.feature_column.categorical import (
     HashedCategoricalColumn,
     IdentityCategoricalColumn,
@@ -87,7 +88,7 @@ def _value(value: object) -> Component:
     return value
 
 
-def _read(given: object) -> LibraryObject:
+def _read(given: object) -> Any:
     if isinstance(given, dict) and "base64" in given:
         return base64.b64decode(given["base64"])
     if isinstance(given, list):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.columns.block import Block, Failure, Item
+from headrace.core.override import override
 from headrace.errors import ElementError
 from headrace.execute.stream import END, Made, RowRange, Stream
 from headrace.plan.cardinality import ENDLESS, Cardinality
@@ -67,7 +68,8 @@ class NumberedStream(Stream):
         self._rows = self._next
         return rest
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+    @override
+    def skip(self, count: int, *, replay: bool = False) -> int:
         start = self._next
         self._next = min(self._rows, start + count)
         return self._next - start

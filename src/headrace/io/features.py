@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from headrace.columns import box_text
 from headrace.columns.arrow_text import binary
 from headrace.columns.kind import Column
+from headrace.core.override import override
 from headrace.core.ragged import Ragged
 from headrace.core.types import Array, Component
 from headrace.io.feature import BYTES, DTYPES, INT64, Feature, FoundValues, Request, as_tuples, sizes_of, varying
@@ -45,7 +46,8 @@ class FixedLenFeature(Feature):
         """One number or text, without a shape."""
         return self.shape == ()
 
-    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:  # noqa: ARG002
+    @override
+    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
         """Return the one list, of a fixed size."""
         if in_steps:
             raise ValueError(f"feature list {name!r} needs FixedLenSequenceFeature, VarLenFeature or RaggedFeature")
@@ -55,7 +57,8 @@ class FixedLenFeature(Feature):
         size, required = math.prod(self.shape), default is None
         return [Request(name.encode(), self.kind, False, size, 1, required, skip_empty=True, default=default)]
 
-    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Column:  # noqa: ARG002
+    @override
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Column:
         """Dense; bytes without a shape stay in Arrow's layout."""
         values, ends, _, _ = found[0]
         if ends is not None and not self.shape:
@@ -97,7 +100,8 @@ class FixedLenSequenceFeature(Feature):
         if 0 in self.shape:
             raise ValueError(f"the sizes of a sequence must be positive, not {self.shape}")
 
-    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:  # noqa: ARG002
+    @override
+    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
         """Return the one list: a multiple of the shape in a record, exactly the shape in each step."""
         size = math.prod(self.shape)
         if in_steps:
@@ -106,7 +110,8 @@ class FixedLenSequenceFeature(Feature):
             raise ValueError(f"feature {name!r}: FixedLenSequenceFeature in an Example needs allow_missing=True")
         return [Request(name.encode(), self.kind, False, -1, size, skip_empty=True)]
 
-    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Column:  # noqa: ARG002
+    @override
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Column:
         """Ragged; in steps, dense."""
         values, splits = found[0].array.reshape(-1, *self.shape), found[0].splits
         return values if splits is None else Ragged._of(values, splits // math.prod(self.shape))
@@ -140,7 +145,8 @@ class VarLenFeature(Feature):
         """Return the one list."""
         return [varying(name, self.kind, single=single, in_steps=in_steps)]
 
-    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Ragged:  # noqa: ARG002
+    @override
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Ragged:
         """Ragged."""
         return found[0].ragged
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.columns.arrow_text import parts
 from headrace.columns.kind import Column
-from headrace.core.types import FilePatterns, LibraryObject, TensorLike
+from headrace.core.types import FilePatterns, TensorLike
 from headrace.errors import ParseError
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
@@ -30,6 +30,7 @@ from headrace.io.feature import Feature
 from headrace.io.infer import infer_features
 from headrace.io.parse import Plan, plan, specs
 from headrace.plan.datasets import dataset_of
+from headrace.plan.node import AnyNode
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 
@@ -88,7 +89,7 @@ def from_tfrecord(
             files, compression_type, on_error=probed, missing=missing, index=False, storage_options=storage_options
         )
         features = infer_features(first)
-    raw: LibraryObject = TFRecordDataset(
+    raw: AnyNode = TFRecordDataset(
         files,
         compression_type,
         buffer_size,

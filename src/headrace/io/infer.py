@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from itertools import islice
 
-from headrace.core.types import Array, LibraryObject
+from headrace.core.types import Array, TensorLike
 from headrace.errors import ParseError
 from headrace.io.binary import record_bytes
 from headrace.io.examples import Example
@@ -67,7 +67,7 @@ def _describe_values(name: str, found: list[Array | None]) -> Feature:
     return FixedLenFeature(() if length == 1 else (length,), dtype)
 
 
-def _records(source: LibraryObject, compression_type: str | None) -> Iterable[bytes]:
+def _records(source: TensorLike, compression_type: str | None) -> Iterable[bytes]:
     if not isinstance(source, str | os.PathLike):
         return (record_bytes(r.as_py() if hasattr(r, "as_py") else r) for r in source)
     from headrace.formats.tfrecord.source import TFRecordDataset

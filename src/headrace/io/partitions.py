@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.core.override import override
 from headrace.core.ragged import Ragged
 from headrace.errors import ParseError
 from headrace.io.feature import DTYPES, INT64, Feature, FoundValues, Request, varying
@@ -149,7 +150,8 @@ class RaggedFeature(Feature):
         cuts = [varying(key, INT64, single=single, in_steps=in_steps) for key in keys]
         return [varying(self.value_key or name, self.kind, single=single, in_steps=in_steps), *cuts]
 
-    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Ragged:  # noqa: ARG002
+    @override
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Ragged:
         """Ragged; with partitions its values are dense or ragged in their turn."""
         made, cuts = found[0].ragged, list(found[1:])
         for partition in reversed(self.partitions):

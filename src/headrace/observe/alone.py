@@ -7,6 +7,7 @@ from functools import singledispatch
 
 from headrace.columns import Indices
 from headrace.columns.block import Block
+from headrace.core.override import override
 from headrace.core.types import KeywordArguments
 from headrace.errors import HeadraceError
 from headrace.execute.context import Context
@@ -53,7 +54,8 @@ class PickRowStream(Stream):
         self._node = node
         self._input = ctx.open(node.input, at.inputs)
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002 - one is enough
+    @override
+    def pull(self, want: int) -> Made:  # one is enough
         self._input.skip((self._node.row - self._input.ordinal) % self._node.size, replay=True)
         return self._input.pull(1)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from headrace.core.types import LibraryObject, Nested
+from headrace.core.types import Nested
 
 RESIDENT = 8
 """How many elements are kept to be used again."""
@@ -96,7 +96,7 @@ class TimedSteps:
 
 
 def timed_steps(
-    it: LibraryObject,
+    it: Any,
     step_fn: Callable[[Nested], object] | None,
     seconds: float,
     after_first: Callable[[], None] = lambda: None,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import Argument, Array, Component, KeywordArguments, LibraryObject, Nested
+from headrace.core.types import Argument, Array, Component, KeywordArguments, Nested
 from headrace.distribute.distribute import Distribute
 from headrace.distribute.even_shard import EvenShard
 from headrace.errors import HeadraceError
@@ -65,9 +65,7 @@ class Tagger:
     because they are values of that row; records of files that it opens have tags of their own.
     """
 
-    def __init__(
-        self, sources: Sources | None = None, parent: LibraryObject = None, known: dict[int, Node] | None = None
-    ):
+    def __init__(self, sources: Sources | None = None, parent: Any = None, known: dict[int, Node] | None = None):
         self.sources: Sources = [] if sources is None else sources
         self._parent = parent
         self._known = known or {}
@@ -85,7 +83,7 @@ class Tagger:
                 self._made[key] = made if made.stands_for is None else replace(made, stands_for=None)
         return self._made[key]
 
-    def _nested(self, made: LibraryObject, parent: object, known: dict[int, Node] | None = None) -> Nested:
+    def _nested(self, made: Any, parent: object, known: dict[int, Node] | None = None) -> Nested:
         """The dataset that a user's function made, with tags. All its operations stay: they share seeds by number."""
         node = made if isinstance(made, Node) else made._node
         return dataset_of(Tagger(self.sources, parent, known).tagged(node, values=True))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from headrace.columns import Indices, values
 from headrace.columns.block import Block
-from headrace.core.types import LibraryObject, Nested
+from headrace.core.override import override
+from headrace.core.types import Nested
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Made, Stream
@@ -72,7 +73,7 @@ class Tagged(Node):
     input: Node
     source: int
     values: bool
-    parent: LibraryObject = field(default=None, repr=False)
+    parent: Any = field(default=None, repr=False)
     keys: Keys | None = field(default=None, repr=False)
 
     one_to_one = True
@@ -147,7 +148,8 @@ class FirstSeen(UnchangedRows):
 class FirstSeenStream(Stream):
     """Keeps a set of the elements that were seen."""
 
-    def __init__(self, node: FirstSeen, ctx: Context, at: At) -> None:  # noqa: ARG002 - rows are read from the start
+    @override
+    def __init__(self, node: FirstSeen, ctx: Context, at: At) -> None:  # rows are read from the start
         self._input = ctx.open(node.input)
         self._seen: set[Any] = set()
 

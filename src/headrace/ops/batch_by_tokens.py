@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -155,7 +155,7 @@ class BatchByTokens(Node):
     limits: TokenLimits
     window: int
     length_func: UserFunction | None = None
-    key: Nested = None
+    key: Hashable = None
     padding: Padding | None = field(default=None)
     drop_remainder: bool = False
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, concat, folded
 from headrace.core.keys import Seed
+from headrace.core.override import override
 from headrace.core.paths import local_only
 from headrace.core.types import Reduced
 from headrace.errors import StorageError, may_pass, refuse_arguments
@@ -195,7 +196,8 @@ def fetch_cached(node: Cache, ctx: Context, indices: Indices) -> Block:
 class CacheStream(Stream):
     """Read stored rows; beyond them, read the input and store its rows, or only read it if they cannot be stored."""
 
-    def __init__(self, node: Cache, ctx: Context, at: At = At()) -> None:  # noqa: ARG002, B008 - a place is a number
+    @override
+    def __init__(self, node: Cache, ctx: Context, at: At = At()) -> None:  # noqa: B008 - a place is a number
         self._node = node
         self._ctx = ctx
         self._rows = node.store.rows(node.input)

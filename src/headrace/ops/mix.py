@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Self
@@ -13,7 +13,7 @@ from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, folded, pick_rows, scalar_block
 from headrace.core import keys
 from headrace.core.keys import Seed
-from headrace.core.types import JsonValue, Nested, UserFunction
+from headrace.core.types import JsonValue, UserFunction
 from headrace.errors import SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -228,7 +228,7 @@ class Mix(Node):
     counts: bool = False
     """Whether tokens are counted."""
     length_func: UserFunction | None = None
-    key: Nested = None
+    key: Hashable = None
 
     stop_on_empty = True
 

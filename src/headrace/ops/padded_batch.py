@@ -16,6 +16,7 @@ from headrace.errors import SpecError
 from headrace.ops.shared.arguments import positive
 from headrace.ops.shared.batching import Batching
 from headrace.ops.shared.keywords import explain_keywords
+from headrace.plan.dtypes import ShapeLike
 from headrace.plan.spec import DatasetSpec, Shape, Spec, TensorSpec, child_values, shape_leaves
 from headrace.plan.structure import LEAF, Structure, flatten
 
@@ -110,7 +111,7 @@ class Padding:
         return f"{self.shapes}, {self.values}"
 
 
-def _target(shape: Nested) -> Shape:
+def _target(shape: ShapeLike) -> Shape:
     if shape is None:
         return None
     if isinstance(shape, TensorSpec):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace.columns.block import Block, Failure, Item, concat, fold, folded, structures_differ
+from headrace.core.override import override
 from headrace.core.types import Array
 from headrace.errors import SpecError
 from headrace.execute.context import Context
@@ -124,7 +125,8 @@ class RebatchStream(Stream):
         self._last: Item | None = None
         self._before: tuple[Mark, int] | None = None
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002 - batches of different sizes come one by one
+    @override
+    def pull(self, want: int) -> Made:  # batches of different sizes come one by one
         if self._over:
             return END
         size = self._node.sizes[self._number % len(self._node.sizes)]

@@ -13,7 +13,7 @@ import numpy as np
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
 from headrace.core.paths import local_only
-from headrace.core.types import Nested, UserFunction
+from headrace.core.types import Component, UserFunction
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
@@ -142,7 +142,7 @@ def _number(outcome: CallOutcome) -> CallOutcome:
         return False, error
 
 
-def tag_of(value: Nested) -> int:
+def tag_of(value: Component) -> int:
     """Return the number of a shard, as a function gave it."""
     if np.ndim(value) or np.asarray(value).dtype.kind not in "iub":
         raise TypeError(f"shard_func must return an integer, not {value!r}")

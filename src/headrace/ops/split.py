@@ -87,13 +87,13 @@ def _first_of(element: object, draw: object) -> Nested:  # noqa: ARG001
     return element
 
 
-def _counts(parts: Nested) -> list[int] | None:
+def _counts(parts: Any) -> list[int] | None:
     if isinstance(parts, float | int | np.number) or not all(isinstance(each, int | np.integer) for each in parts):
         return None
     return [integer("parts", each) for each in parts]
 
 
-def _fractions(parts: Nested) -> list[float]:
+def _fractions(parts: Any) -> list[float]:
     if isinstance(parts, float | int | np.number):
         first = float(parts)
         if not 0 < first < 1:

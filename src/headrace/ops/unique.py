@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.columns import values
 from headrace.columns.block import Block
+from headrace.core.override import override
 from headrace.core.ragged import Ragged
 from headrace.core.types import Nested
 from headrace.execute.context import Context
@@ -62,7 +63,8 @@ class Unique(UnchangedRows):
 class UniqueStream(Stream):
     """Keeps a set of what was seen."""
 
-    def __init__(self, node: Unique, ctx: Context, at: At) -> None:  # noqa: ARG002 - rows are read from the start
+    @override
+    def __init__(self, node: Unique, ctx: Context, at: At) -> None:  # rows are read from the start
         self._input = ctx.open(node.input)
         self._seen: set[Any] = set()
 

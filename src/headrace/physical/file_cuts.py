@@ -9,12 +9,12 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from headrace.columns import text_column
 from headrace.columns.block import Block
-from headrace.core.types import LibraryObject
 from headrace.errors import ElementError, TransportError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
@@ -36,7 +36,7 @@ from headrace.ops.flat_map import Child, ParentPlace
 from headrace.physical.cuts import Cut, CutSize, cuts
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, Marks
-from headrace.plan.node import Node, Written
+from headrace.plan.node import AnyNode, Node, Written
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
@@ -56,7 +56,7 @@ class FilesCut(Node):
     files: Written
     first: int
     stop: int
-    piece: LibraryObject = None
+    piece: Any = None
     on_error: PolicyEvents | None = None
 
     @property
@@ -78,14 +78,14 @@ class FilesCut(Node):
         """Return the error for the rest of a file that was changed while it was being read, and the next files."""
         assert isinstance(self.files, Files) and self.files.files is not None
         here = place[prepared.number(self.files)]
-        inside: LibraryObject = here.own  # a Child, unless small files came in one block
+        inside: Any = here.own  # a Child, unless small files came in one block
         if self.files.positional:
             file = int(np.searchsorted(self.files.first_rows, here.ordinal, "right")) - 1
             number = here.ordinal - int(self.files.first_rows[file])
         else:
             file = place[prepared.number(self.files.input)].ordinal
             number = here.offset + (0 if inside is None else inside.mark.ordinal)
-        child: LibraryObject = self.files.fn(self.files.files.names[file])
+        child: AnyNode = self.files.fn(self.files.files.names[file])
         rest = replace(self, first=file + 1) if file + 1 < self.stop else None
         return child.changed_error(number), rest
 
@@ -113,7 +113,7 @@ class FilesCutStream(Stream):
         number = self._file
         self._file += 1
         name, piece = self._names[number], self._node.piece
-        child: LibraryObject = self._files.fn(name)
+        child: AnyNode = self._files.fn(name)
         if isinstance(child, OneFile):
             near = local_path(name) is not None
             child = replace(child, piece=piece, files=None if near else child.files, on_error=self._node.on_error)
@@ -228,10 +228,10 @@ def _events(node: Files | OneFile) -> PolicyEvents | None:
     return None if node.on_error is None else PolicyEvents(node.on_error)
 
 
-def _pieces(node: Files, ctx: Context, number: int, inside: LibraryObject, size: CutSize) -> Iterator[Cut]:
+def _pieces(node: Files, ctx: Context, number: int, inside: Any, size: CutSize) -> Iterator[Cut]:
     """Yield the rest of one of several files."""
     assert node.files is not None
-    child: LibraryObject = node.fn(node.files.names[number])
+    child: AnyNode = node.fn(node.files.names[number])
 
     def bounded(piece: object = None) -> Node:
         return _cut(node, number, number + 1, piece)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from headrace.core.override import override
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, RowRange, Stream
@@ -51,7 +52,8 @@ class RowsCut(Node):
 class RowsCutStream(Stream):
     """The source from the first row on, as far as the cut goes."""
 
-    def __init__(self, node: RowsCut, ctx: Context, at: At) -> None:  # noqa: ARG002 - rows are counted from the first
+    @override
+    def __init__(self, node: RowsCut, ctx: Context, at: At) -> None:  # rows are counted from the first
         place = {ctx.prepared.number(node.source): Position(node.first, node.first, None, rooted=False)}
         self._input = ctx.open(node.source, place)
         self._left = node.stop - node.first

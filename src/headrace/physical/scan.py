@@ -9,7 +9,6 @@ from time import thread_time_ns
 
 from headrace.columns.block import Block, Failure, Item
 from headrace.columns.refs import CorruptRecordsError
-from headrace.core.types import LibraryObject
 from headrace.errors import StateError
 from headrace.execute.context import OBJECTS, Context, Form
 from headrace.execute.inputs import Input
@@ -27,7 +26,7 @@ from headrace.physical.cuts import Cut, CutSize, cutter_of
 from headrace.physical.scan_threads import ScanThreads, Watch, Work
 from headrace.plan.access import comes_late, late_bytes
 from headrace.plan.marks import At, Mark, Marks, Position
-from headrace.plan.node import TUNING, Ahead, Node
+from headrace.plan.node import TUNING, Ahead, AnyNode, Node
 
 BUFFERED_BYTES_PER_THREAD = 8 << 20
 MIN_BUFFERED_BYTES = 32 << 20
@@ -277,7 +276,7 @@ class ScanStream(Stream):
 
     def _file_changed(self, morsel: CutMorsel, mark: Mark, cause: StateError) -> Failure:
         """Return one failure in place of the rows that are left of a file that was changed while it was being read."""
-        source: LibraryObject = morsel.cut.source  # of files: nothing else changes while it is read
+        source: AnyNode = morsel.cut.source  # of files: nothing else changes while it is read
         place = self._place()
         error, rest = source.changed_midway(place, self._ctx.prepared)
         error.__cause__ = cause

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.columns.block import Item
+from headrace.core.override import override
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
@@ -53,7 +54,8 @@ class RowsInHand(PassThrough):
 class RowsInHandStream(Stream):
     """These rows, with the marks that they have."""
 
-    def __init__(self, node: RowsInHand, ctx: Context, at: At) -> None:  # noqa: ARG002
+    @override
+    def __init__(self, node: RowsInHand, ctx: Context, at: At) -> None:
         mark = node.rows.mark
         here = at.inputs.get(mark.number)
         self._rest: Item | None = node.rows

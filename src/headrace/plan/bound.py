@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from headrace.core.types import Component, Nested, Reduced
+from headrace.core.types import Reduced
 
 MODULE = "__headrace_module__"
 """Among the globals of a bound function: those of its module."""
@@ -49,13 +49,13 @@ class Portable:
         return self
 
 
-def by_reference(value: Nested) -> Component:
+def by_reference(value: Any) -> Any:
     """Return what to pickle in place of a value."""
     original = original_of(value) if type(value) is FunctionType else None
     return value if original is None else Portable(value, original)
 
 
-def resolved(value: object) -> Component:
+def resolved(value: object) -> Any:
     """Return the value that was packed."""
     return value.fn if isinstance(value, Portable) else value
 
@@ -70,7 +70,7 @@ class PickledByReference:
         vars(self).update({name: resolved(value) for name, value in state.items()})
 
 
-def _written_as(value: object) -> Component:
+def _written_as(value: object) -> Any:
     return ORIGINALS.get(value, value) if type(value) is FunctionType else value
 
 

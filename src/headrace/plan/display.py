@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from headrace.core.types import Nested
 from headrace.plan.spec import Spec
 
 WIDTH = 120
@@ -41,7 +41,7 @@ def parameter_text(name: str, value: object) -> str:
     return f"{name}={cut_to_width(str(value), VALUE_WIDTH)}"
 
 
-def _settings(value: Nested) -> str:
+def _settings(value: Any) -> str:
     """Return the attributes of an object that are plain values, as text."""
     found = []
     for f in dataclasses.fields(value):

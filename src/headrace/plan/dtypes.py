@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from headrace.core.types import DType, Nested
+from headrace.core.types import DType
+
+ShapeLike: TypeAlias = Any
+"""What users give as a shape: a size, a sequence of sizes in which None is any size, or a `tf.TensorShape`."""
 
 
 def numpy_dtype(given: Any) -> DType:
@@ -16,7 +19,7 @@ def numpy_dtype(given: Any) -> DType:
     return np.dtype(bytes if kind is object and kind is not given else kind)
 
 
-def as_sizes(shape: Nested) -> tuple[Any, ...] | None:
+def as_sizes(shape: ShapeLike) -> tuple[Any, ...] | None:
     """Return the sizes of a shape, which may be a number, a sequence or a `tf.TensorShape`; None if it has no known
     rank.
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.core.extended import dtype_of
 from headrace.core.ragged import Ragged
-from headrace.core.types import Component, LibraryObject, Nested
+from headrace.core.types import Component, LibraryObject
 
 if TYPE_CHECKING:
     pass
@@ -30,7 +30,7 @@ FRAMEWORKS = {
 }
 
 
-def as_array(value: Nested) -> Component:
+def as_array(value: LibraryObject) -> Component:
     """Return a tensor as an array, a RaggedTensor as an hr.Ragged; anything else that is an array in another guise as
     well.
     """

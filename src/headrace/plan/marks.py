@@ -14,7 +14,8 @@ from operator import index
 from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from headrace.core.types import Component, JsonObject, JsonValue, Nested, Reduced
+from headrace.core.override import override
+from headrace.core.types import Component, JsonObject, JsonValue, Reduced
 from headrace.errors import StateError
 
 
@@ -201,11 +202,13 @@ class Nowhere(Mark):
 
     __slots__ = ()
 
-    def later(self, rows: int) -> Mark:  # noqa: ARG002
+    @override
+    def later(self, rows: int) -> Mark:
         """Nowhere, still."""
         return self
 
-    def marks(self, *, again: bool = False) -> Marks:  # noqa: ARG002
+    @override
+    def marks(self, *, again: bool = False) -> Marks:
         """None."""
         return START
 
@@ -263,7 +266,7 @@ def is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _plain(value: Nested) -> JsonValue:
+def _plain(value: Any) -> JsonValue:
     """Return a field of an own mark as JSON values."""
     if value is None or isinstance(value, bool | str):
         return value

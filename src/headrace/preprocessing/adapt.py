@@ -14,7 +14,7 @@ from headrace.columns.arrow_text import binary
 from headrace.columns.block import Block
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import LibraryObject, StrPath
+from headrace.core.types import KeywordArguments, StrPath
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
@@ -22,6 +22,8 @@ from headrace.plan.datasets import is_dataset
 from headrace.preprocessing.base import one_element
 
 if TYPE_CHECKING:
+    from headrace.cluster.members import Cluster
+
     pass
 
 
@@ -33,10 +35,12 @@ class How:
     state: StrPath | None = None
     save_every: float = 30.0
     progress: bool | None = None
-    cluster: LibraryObject = None
+    cluster: Cluster | None = None
 
 
-def learn(layer: object, data: object, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:
+def learn(
+    layer: object, data: object, learners: Sequence[Learner], take: Callable[[Column, int], None], how: How
+) -> None:
     """Call `take` with columns, and how many axes an element of them has: of a dataset, or of one array of rows."""
     name = (layer if isinstance(layer, type) else type(layer)).__name__
     if not is_dataset(data):
@@ -63,7 +67,12 @@ def learn(layer: object, data: object, learners: Sequence[Learner], take: Callab
             take(column, axes_of(column))
 
     ds = data if how.steps is None else data.take(how.steps)
-    said = {"state": how.state, "save_every": how.save_every, "progress": how.progress, "cluster": how.cluster}
+    said: KeywordArguments = {
+        "state": how.state,
+        "save_every": how.save_every,
+        "progress": how.progress,
+        "cluster": how.cluster,
+    }
     gather(ds, learners, take_block, purpose=name, **said)
 
 

@@ -12,7 +12,7 @@ from headrace import _native
 from headrace.columns import RaggedText, Stacked, text_column
 from headrace.columns.kind import Column
 from headrace.core.ragged import Ragged
-from headrace.core.types import AnyFunction, Array, Component, LibraryObject, Tensor, TensorLike
+from headrace.core.types import AnyFunction, Array, Component, Tensor, TensorLike
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
@@ -125,7 +125,7 @@ def _run(columns: list[Any], layer: PreprocessingLayer, axes: int) -> Column:
     return layer.finished(made.reshape(shape), axes)
 
 
-def settle_options(layer: LibraryObject, known: tuple[str, ...] = MODES) -> None:
+def settle_options(layer: Any, known: tuple[str, ...] = MODES) -> None:
     """Check the options of all layers, `output_mode`, `sparse` and `dtype`, while the layer is constructed."""
     name = type(layer).__name__
     if hasattr(layer, "output_mode"):

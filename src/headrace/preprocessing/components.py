@@ -12,7 +12,7 @@ import numpy as np
 from headrace.columns import Varied
 from headrace.columns.block import Block
 from headrace.columns.kind import Column
-from headrace.core.types import Argument, Array, Component, LibraryObject, Nested, StrPath, Tensor, TensorLike
+from headrace.core.types import Argument, Array, Component, Nested, StrPath, Tensor, TensorLike
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Quantiles
@@ -103,7 +103,7 @@ class ComponentLayers(ABC):
 
     @classmethod
     @abstractmethod
-    def _take(cls, learner: LibraryObject, column: Column, values: Array) -> None: ...
+    def _take(cls, learner: Any, column: Column, values: Array) -> None: ...
 
     @classmethod
     @abstractmethod
@@ -166,7 +166,7 @@ class Normalizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: RowMoments, column: Column, values: Array) -> None:
+    def _take(cls, learner: Any, column: Column, values: Array) -> None:
         learner.take(column, values)
 
 
@@ -212,5 +212,5 @@ class Discretizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: Quantiles, column: Column, values: Array) -> None:  # noqa: ARG003
+    def _take(cls, learner: Any, column: Column, values: Array) -> None:  # noqa: ARG003
         learner.take(values)

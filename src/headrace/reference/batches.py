@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 from headrace.columns.block import Block
-from headrace.core.types import Component, LibraryObject, Nested
+from headrace.core.types import Component, Nested
 from headrace.errors import SpecError
 from headrace.formats.tables.tables import table_columns
 from headrace.ops.flat_map import FlatMap
@@ -22,7 +22,7 @@ from headrace.sources.sql.dense import DenseRows
 def _(node: Parts, at: Place) -> Iterator[Row]:
     fixed = node.laid_out(None)
 
-    def one(part: object) -> LibraryObject:
+    def one(part: object) -> SimpleNamespace:
         return SimpleNamespace(_node=fixed.fn(part))
 
     alike: Node = FlatMap(fixed.input, one, node.seed, site=node.site)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from headrace.core.types import LibraryObject
 from headrace.formats.shared.many_files import Files
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
@@ -15,7 +14,7 @@ from headrace.reference.base import Place, Row, rows
 
 @rows.register
 def _(node: Files, at: Place) -> Iterator[Row]:
-    def one(name: object) -> LibraryObject:
+    def one(name: object) -> SimpleNamespace:
         return SimpleNamespace(_node=node.fn(name))
 
     alike: Node = FlatMap(node.input, one, node.seed, site=node.site)

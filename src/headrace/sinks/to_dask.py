@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.core.types import Component, LibraryObject
 from headrace.ops.shared.arguments import one_of
@@ -84,11 +84,11 @@ def as_pandas(table: pa.Table) -> LibraryObject:
     return table.to_pandas(types_mapper=pandas.ArrowDtype)
 
 
-def _runs(ds: Dataset) -> LibraryObject:
+def _runs(ds: Dataset) -> Any:
     return cut_runs(whole_plan(ds).blocks(), PARTITION_BYTES)
 
 
-def _elements(run: LibraryObject) -> list[Component]:
+def _elements(run: Any) -> list[Component]:
     return [element for block in run for element in block.elements()]
 
 

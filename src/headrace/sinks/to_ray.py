@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.core.types import Component, LibraryObject
+from headrace.core.override import override
+from headrace.core.types import Component, Library, LibraryObject
 from headrace.errors import WorkerError
 from headrace.sinks.tables import TableColumns, TablePart, plan_parts, rows_to_look_at, whole_plan
 from headrace.sources.sql.database import driver
@@ -47,7 +48,7 @@ def to_ray(self: Dataset, partitions: int | None = None) -> LibraryObject:
     return made
 
 
-def _datasource(data: LibraryObject, parts: list[TablePart], row_bytes: float, ds: Dataset) -> LibraryObject:
+def _datasource(data: Library, parts: list[TablePart], row_bytes: float, ds: Dataset) -> LibraryObject:
     count = ds._node.cardinality
     size = int(row_bytes * count) if count.known else None
     tables = [RayTables(part) for part in parts]
@@ -56,7 +57,8 @@ def _datasource(data: LibraryObject, parts: list[TablePart], row_bytes: float, d
     class HeadraceDatasource(data.Datasource):  # type: ignore[misc]
         """One read task per part, however many Ray requests."""
 
-        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Component]:  # noqa: ARG002
+        @override
+        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Component]:
             told = BlockMetadata(
                 num_rows=None,
                 size_bytes=None if size is None else size // len(tables),

@@ -19,7 +19,8 @@ from headrace.cluster.jobs import ClusterWork, Job, run_jobs
 from headrace.cluster.members import Cluster
 from headrace.cluster.ranges import PlanRanges
 from headrace.columns.block import Block
-from headrace.core.types import Component, LibraryObject, Nested, StrPath
+from headrace.core.override import override
+from headrace.core.types import Component, Nested, StrPath
 from headrace.errors import StorageError
 from headrace.formats.shared.files import as_path, local_path, remote
 from headrace.formats.shared.sidecar import SavedIndex
@@ -88,7 +89,7 @@ def write_on_workers(
         return names
 
 
-def _kept_rows(files: Shards, ranges: list[Node], run: LibraryObject) -> Stored:
+def _kept_rows(files: Shards, ranges: list[Node], run: Any) -> Stored:
     """Return the rows of all ranges, made by the workers and kept in files beside those that are to be written."""
     if not files.local:
         raise ValueError(
@@ -120,7 +121,8 @@ class LookAtFirst(ClusterWork):
 
     encoding: Encoding
 
-    def run(self, rows: Iterator[Block], threads: int) -> tuple[Encoding, float]:  # noqa: ARG002
+    @override
+    def run(self, rows: Iterator[Block], threads: int) -> tuple[Encoding, float]:
         row_bytes = bytes_of_a_row(self.encoding, FirstRows(rows).peek(SAMPLED_ROWS))
         return self.encoding, row_bytes
 
@@ -133,7 +135,8 @@ class KeepRows(ClusterWork):
 
     leaves = True
 
-    def run(self, rows: Iterator[Block], threads: int) -> str:  # noqa: ARG002
+    @override
+    def run(self, rows: Iterator[Block], threads: int) -> str:
         folder = Path(f"{self.place}{secrets.token_hex(8)}")
         check_folder(folder.parent)
         shelf = Shelf(folder, Types(plainly=True))

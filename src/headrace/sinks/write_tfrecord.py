@@ -14,7 +14,7 @@ from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.columns.arrow_text import parts
 from headrace.columns.block import Block, concat
-from headrace.core.types import LibraryObject
+from headrace.columns.kind import Column
 from headrace.formats.shared.format import Format
 from headrace.formats.tfrecord.format import TFRecords
 from headrace.io.binary import bytes_column
@@ -110,8 +110,8 @@ def write_tfrecord(
 class Packed(NamedTuple):
     """Bytes of a file; if they are compressed, the plain ones too, because their checksums end the file."""
 
-    data: LibraryObject
-    plain: LibraryObject
+    data: Column
+    plain: Column
 
 
 class TFRecordEncoding(Encoding):

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from headrace.cluster.members import Cluster
 from headrace.columns.block import Block
-from headrace.core.types import LibraryObject, Nested
+from headrace.core.types import Nested
 from headrace.execute.budget import cpus
 from headrace.formats.shared.files import as_path
 from headrace.formats.shared.format import Format
@@ -29,6 +29,9 @@ from headrace.sinks.shards import Shards, shards_of
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
+Encoded: TypeAlias = Any
+"""What an `Encoding` makes of blocks for its `FileWriter`: bytes, records, a table or the members of an archive."""
+
 
 class Encoding(ABC):
     """How rows become a file."""
@@ -38,11 +41,11 @@ class Encoding(ABC):
     """Rows are made into bytes in runs of about this size."""
 
     @abstractmethod
-    def encode(self, blocks: list[Block]) -> LibraryObject:
+    def encode(self, blocks: list[Block]) -> Encoded:
         """Return what `FileWriter.write` takes; called on several threads at a time."""
 
     @abstractmethod
-    def size(self, encoded: LibraryObject) -> int:
+    def size(self, encoded: Encoded) -> int:
         """Return how many bytes these rows will take in the file."""
 
     @abstractmethod
@@ -74,7 +77,7 @@ class FileWriter(ABC):
     """Writes one file."""
 
     @abstractmethod
-    def write(self, encoded: LibraryObject) -> None:
+    def write(self, encoded: Encoded) -> None:
         """Write what the encoding made, in order."""
 
     @abstractmethod

@@ -12,6 +12,7 @@ import numpy as np
 from headrace import _native
 from headrace.columns.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
 from headrace.columns.row_builder import ExactRows, ExactValues
+from headrace.core.override import override
 from headrace.core.types import Arguments, Array, Component, DType, Nested
 from headrace.errors import SpecError, warn_once
 from headrace.execute.context import Context
@@ -127,7 +128,8 @@ class Generator(Node):
 class GeneratorStream(Stream):
     """One pass over the generator."""
 
-    def __init__(self, node: Generator, ctx: Context, at: At) -> None:  # noqa: ARG002 - a place is a number
+    @override
+    def __init__(self, node: Generator, ctx: Context, at: At) -> None:  # a place is a number
         self._node = node
         self._ctx = ctx
         self._iterator: Iterator[Nested] | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array, Component, LibraryObject, Nested, StrPath, TensorLike
+from headrace.core.types import Array, Component, Nested, StrPath, TensorLike
 from headrace.formats.shared.file_names import NAME, FileNames, listing
 from headrace.formats.shared.files import as_path
 from headrace.image.decode import decode_image
@@ -250,7 +250,7 @@ class _Labels:
             raise ValueError(f"label_mode is 'int', 'categorical', 'binary' or None, not {mode!r}")
         if class_names is not None and labels != "inferred":
             raise ValueError('class_names are for labels="inferred"')
-        self.given: LibraryObject = None if mode is None else labels
+        self.given: TensorLike = None if mode is None else labels
         self.mode = None if labels is None else mode
         self.class_names = class_names
 

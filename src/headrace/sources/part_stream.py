@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.columns.block import Block, Failure, Item
-from headrace.core.types import LibraryObject
+from headrace.core.override import override
 from headrace.errors import ElementError, HeadraceError, TransportError
 from headrace.execute.context import Context
 from headrace.execute.stages.channel import Cancelled
@@ -59,7 +59,8 @@ class PartStream(FileStream):
         self._rest: pa.RecordBatch | None = None
         ctx.run.watch(self)
 
-    def _read(self, want: int) -> list[Item]:  # noqa: ARG002 - batches come as they are
+    @override
+    def _read(self, want: int) -> list[Item]:  # batches come as they are
         if self._rest is None:
             self._rest = self._next_batch()
         if self._rest is None:
@@ -102,7 +103,7 @@ class PartStream(FileStream):
             return TransportError(f"{source}: {said}")
 
     def _drop(self) -> None:
-        reader: LibraryObject = self._reader
+        reader: Any = self._reader
         self._reader = None
         if hasattr(reader, "close"):
             reader.close()
@@ -137,7 +138,7 @@ class PartStream(FileStream):
     def cancel(self) -> None:
         """End all waits for the source."""
         self._cancelled = True
-        reader: LibraryObject = self._reader
+        reader: Any = self._reader
         if hasattr(reader, "cancel"):
             reader.cancel()
 

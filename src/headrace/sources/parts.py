@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.core import keys
-from headrace.core.types import LibraryObject
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, DroppedFailure, Made, Stream
@@ -215,7 +214,7 @@ class PartsStream(Stream):
         in_turn = isinstance(node, PartsInTurn)
         self._source = fixed.source
         self._rows = (InterleaveStream if in_turn else FlatMapStream)(fixed, ctx, inner)
-        self._mark: LibraryObject = LaidOutTurns if in_turn else LaidOut
+        self._mark: Any = LaidOutTurns if in_turn else LaidOut
 
     def pull(self, want: int) -> Made:
         made = self._rows.pull(want)

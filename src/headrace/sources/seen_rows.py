@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns.arrow_text import parts
-from headrace.core.types import JsonValue, LibraryObject, Reduced
+from headrace.core.types import JsonValue, Reduced
 from headrace.errors import StateError
 from headrace.plan.marks import OwnMark
 
@@ -92,7 +92,7 @@ class KeyRun:
     def __init__(self, keys: pa.Array, rest: SeenRows | None = None) -> None:
         import pyarrow as pa
 
-        self.keys: LibraryObject = pa.concat_arrays([keys])  # a copy, or all columns would stay that came with them
+        self.keys: pa.Array = pa.concat_arrays([keys])  # a copy, or all columns would stay that came with them
         self.rest: SeenRows | None = rest
         self.following: KeyRun | None = None
         self._seen: SeenRows | None = None

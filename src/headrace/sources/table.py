@@ -10,7 +10,7 @@ import numpy as np
 from headrace.columns import Column, Indices, join, read_only, take
 from headrace.columns.block import Block, Ids, gathered
 from headrace.core.ragged import Ragged
-from headrace.core.types import Component, LibraryObject, Nested
+from headrace.core.types import Component, Nested
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -141,7 +141,7 @@ def table_node(
     """
     found: list[Leaf] = []
     if keys is None:
-        tree: LibraryObject = _tree("the column", table.schema.field(0).type, (0,), found, origin)
+        tree: Nested = _tree("the column", table.schema.field(0).type, (0,), found, origin)
     else:
         if not keys:
             raise ValueError(f"{origin}: a table without columns has no elements")

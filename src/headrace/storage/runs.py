@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.columns import Notes
 from headrace.columns.block import Block, Failure, Ids, Item, source_ids
-from headrace.core.types import JsonObject, LibraryObject
+from headrace.core.types import JsonObject
 from headrace.errors import ElementError, StorageError
 from headrace.storage.columns import encoded
 from headrace.storage.files import whole_file, write_page
@@ -27,7 +27,7 @@ class _Run:
     """Rows with one storage layout, which go into one file; failures go anywhere."""
 
     schema: pa.Schema | None = None
-    structure: LibraryObject = None
+    structure: object = None
     how: list[Notes] = field(default_factory=list)
     entries: list[tuple[Item, list[pa.Array]]] = field(default_factory=list)
 

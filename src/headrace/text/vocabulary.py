@@ -23,6 +23,7 @@ from headrace.preprocessing.base import PreprocessingLayer
 from headrace.storage.files import whole_file
 
 if TYPE_CHECKING:
+    from headrace.cluster.members import Cluster
     from headrace.dataset import Dataset
 
 
@@ -93,7 +94,7 @@ class Vocabulary(PreprocessingLayer):
         state: StrPath | None = None,
         save_every: float = 30.0,
         progress: bool | None = None,
-        cluster: object = None,
+        cluster: Cluster | None = None,
     ) -> Vocabulary:
         """Collect the most frequent texts of a dataset or array in one pass; of equals the greater first, as in Keras.
 

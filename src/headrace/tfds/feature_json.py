@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headrace.core.types import JsonObject, JsonValue, LibraryObject
+from headrace.core.types import JsonObject, JsonValue
 from headrace.errors import StorageError, what_there_is
 from headrace.remote.redact import show_path
 from headrace.tfds import feature as kinds
 from headrace.tfds.feature import FeatureConnector, Shape, dtype_text
 from headrace.tfds.files import damage_named
+
+if TYPE_CHECKING:
+    from headrace.tfds.feature import FeatureLike
 
 CLASSES: dict[str, type[FeatureConnector]] = {
     "Audio": kinds.Audio,
@@ -228,7 +231,7 @@ def _content(feature: FeatureConnector) -> JsonObject:
         case kinds.FeaturesDict():
             return {"featuresDict": {"features": {k: write_feature(f) for k, f in sorted(feature.items())}}}
         case kinds.Video():
-            frame: LibraryObject = feature.feature
+            frame: FeatureLike = feature.feature
             extra = {"ffmpegExtraArgs": list(feature.ffmpeg_extra_args)} if feature.ffmpeg_extra_args else {}
             return {"video": _picture(feature.shape, frame) | extra}
         case kinds.SequenceFeature():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,8 +20,9 @@ from headrace.columns import Column, box_text
 from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
 from headrace.core.limits import MAX_RECORD_BYTES
+from headrace.core.override import override
 from headrace.core.ragged import Ragged
-from headrace.core.types import AnyFunction, Array, Component, DType, LibraryObject, Nested
+from headrace.core.types import AnyFunction, Array, Component, DType, Nested
 from headrace.errors import ParseError
 from headrace.formats.shared.unpack import DamagedError, unpack_bytes
 from headrace.image.codecs import MAX_PIXELS
@@ -117,7 +118,8 @@ class Values(FeatureLayout):
             raise _too_ragged(self.key, self.full)
         return {self.key: _any_number(self.kind, tuple(n for n in self.full if n is not None))}
 
-    def column(self, found: Found, rows: int) -> Column:  # noqa: ARG002 - the found columns have as many rows
+    @override
+    def column(self, found: Found, rows: int) -> Column:  # the found columns have as many rows
         if len(self.lengths) > 1:
             return self._nested(found)
         column = found[self.key]
@@ -185,7 +187,7 @@ class Values(FeatureLayout):
         return TensorSpec(self.full, self.dtype)
 
 
-def _any_number(kind: LibraryObject, shape: Nested = ()) -> FixedLenSequenceFeature:
+def _any_number(kind: DTypeLike, shape: Any = ()) -> FixedLenSequenceFeature:
     return FixedLenSequenceFeature(shape, kind, allow_missing=True)
 
 
@@ -263,7 +265,7 @@ def _one_column(rows: list[Array], shape: Shape, dtype: DType) -> Column:
     return Varied.from_rows(rows) if rows else []
 
 
-def _array(data: bytes, feature: Tensor, shape: Nested) -> Array:
+def _array(data: bytes, feature: Tensor, shape: Sequence[int]) -> Array:
     if feature.encoding == "zlib":
         known = None if any(n is None or int(n) < 0 for n in shape) else math.prod(map(int, shape))
         most = MAX_RECORD_BYTES if known is None else known * feature.dtype.itemsize

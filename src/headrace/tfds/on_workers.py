@@ -15,6 +15,7 @@ from headrace.cluster.jobs import ClusterWork, Job, lone_job, run_jobs
 from headrace.cluster.members import Cluster
 from headrace.columns.arrow_text import pick_text
 from headrace.columns.block import Block
+from headrace.core.override import override
 from headrace.core.types import JsonValue, Nested
 from headrace.errors import StorageError
 from headrace.ops.with_options import merge_options
@@ -77,7 +78,8 @@ class StageRows(ClusterWork):
     part: int
     features: FeatureConnector
 
-    def run(self, rows: Iterator[Block], threads: int) -> tuple[list[str], int]:  # noqa: ARG002
+    @override
+    def run(self, rows: Iterator[Block], threads: int) -> tuple[list[str], int]:
         check_folder(self.folder)
         writer = PartWriter(self.folder, self.split, self.part, self.features)
         stem = f"{self.split}.{self.part:05d}.{secrets.token_hex(8)}"
@@ -114,7 +116,8 @@ class WriteShard(ClusterWork):
     path: Path
     file_format: str
 
-    def run(self, rows: Iterator[Block], threads: int) -> str:  # noqa: ARG002
+    @override
+    def run(self, rows: Iterator[Block], threads: int) -> str:
         check_folder(self.path.parent)
         made = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}{STAGED}")
         records = [read_chunk(Path(chunk)).records for chunk in self.chunks]

@@ -20,6 +20,7 @@ from headrace.tfds.versions import Version
 from headrace.tfds.writing import DatasetPlan, write_dataset
 
 if TYPE_CHECKING:
+    from headrace.cluster.members import Cluster
     from headrace.dataset import Dataset
     from headrace.tfds.feature import FeatureLike
 
@@ -48,7 +49,7 @@ def write_pipelines(
     features: FeatureLike,
     overwrite: bool,
     progress: bool | None,
-    cluster: object = None,
+    cluster: Cluster | None = None,
     **said: Argument,
 ) -> str:
     """Write datasets as the splits of one."""
@@ -65,7 +66,7 @@ def write_pipelines(
     return str(folder)
 
 
-def row_sources(ds: Dataset, cluster: object) -> Sequence[RowSource]:
+def row_sources(ds: Dataset, cluster: Cluster | None) -> Sequence[RowSource]:
     """Return the sources of a split's rows: local, or in ranges from the workers of a cluster."""
     if cluster is None:
         return [PipelineRows(ds)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace import extend
 from headrace.columns import Indices
-from headrace.core.types import LibraryObject, Nested
+from headrace.core.types import Array, Nested
 from headrace.errors import StorageError
 from headrace.image.codecs import MAX_PIXELS
 from headrace.indexed.memory import from_tensor_slices
@@ -200,7 +200,7 @@ def _in_random_turns(raw: Dataset, runs: Sequence[Run], cycle: int, seed: int | 
     table = np.array([(run.first, run.rows) for run in runs], np.int64)
     order = from_tensor_slices(table).shuffle(len(table), seed=seed)
 
-    def piece(run: LibraryObject) -> Dataset:
+    def piece(run: Array) -> Dataset:
         return raw[int(run[0]) : int(run[0] + run[1])]  # type: ignore[no-any-return]
 
     return order.interleave(piece, cycle_length=cycle, block_length=BLOCK)

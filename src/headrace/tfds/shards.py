@@ -28,7 +28,7 @@ from headrace.ops.shared.gather import NumberStream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING, user_site
+from headrace.plan.node import TUNING, AnyNode, user_site
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.remote.identity import Identity
@@ -46,7 +46,7 @@ def shard_records(
 ) -> Dataset:
     """Return the records of these files one after another, found by number."""
     if file_format == "tfrecord":
-        node: LibraryObject = TFRecordDataset(list(paths), index=False, storage_options=storage_options)._node
+        node: AnyNode = TFRecordDataset(list(paths), index=False, storage_options=storage_options)._node
         via = ALONE.using(storage_options)
         known = tuple(
             PromisedIndex(path, length, node.format, via) for path, length in zip(paths, lengths, strict=True)
@@ -59,7 +59,7 @@ def shard_records(
 
 def _parquet(paths: Sequence[str], lengths: Sequence[int], storage_options: Mapping[str, object] | None) -> Dataset:
     ds = ParquetDataset(list(paths), storage_options=storage_options)
-    node: LibraryObject = ds._node
+    node: AnyNode = ds._node
     counts = [each.count for each in node.counts.all] if paths else []
     for path, promised, count in zip(paths, lengths, counts, strict=True):
         check_length(path, promised, count)

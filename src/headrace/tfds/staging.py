@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns.kind import Column
-from headrace.core.types import JsonValue, LibraryObject, Nested
+from headrace.core.types import JsonValue, Nested
 from headrace.errors import HeadraceError
 from headrace.storage.files import whole_file
 from headrace.tfds.encoding import EncodeError, encode_rows
@@ -59,8 +59,8 @@ class Chunk(NamedTuple):
     """
 
     hashes: NDArray[np.uint64]
-    keys: LibraryObject
-    records: LibraryObject
+    keys: Column
+    records: Column
 
     def without_keys(self) -> Chunk:
         """Return the records alone."""
@@ -173,7 +173,7 @@ class PartWriter:
         import pyarrow as pa
 
         parts: list[Any] = []
-        keys: list[Key] = []
+        keys: Any = []
         size, since = 0, time.monotonic()
         for batch, records in self._encoded(rows, first):
             parts.append(records)
@@ -217,7 +217,7 @@ class PartWriter:
             key = batch[error.row][0]
             raise BuildError(f"split {self._split!r}, row {first + error.row} (key {key!r}): {error}") from error
 
-    def _chunk(self, keys: list[Key], records: object) -> Chunk:
+    def _chunk(self, keys: list[Key], records: Column) -> Chunk:
         import pyarrow as pa
 
         named = [key if isinstance(key, bytes) else str(key).encode() for key in keys]

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.columns.arrow_text import parts, pick_text
-from headrace.core.types import Array, JsonObject, JsonValue, LibraryObject, Nested
+from headrace.core.types import Array, JsonObject, JsonValue, Nested
 from headrace.errors import StorageError
 from headrace.execute.budget import cpus
 from headrace.io.writer import plan_shards
@@ -29,6 +29,9 @@ from headrace.tfds.info import FORMATS, INFO, TEMPLATE, shard_name
 from headrace.tfds.shard_files import write_shard
 from headrace.tfds.staging import BuildError, Chunk, PartWriter, RowSource, read_chunk
 from headrace.tfds.versions import Version
+
+if TYPE_CHECKING:
+    from headrace.cluster.members import Cluster
 
 SHARD_BYTES = 200 << 20
 """No file is made larger than that."""
@@ -143,7 +146,7 @@ def write_dataset(
     overwrite: bool = False,
     progress: bool | None = None,
     counts: Mapping[str, int | None] | None = None,
-    cluster: LibraryObject = None,
+    cluster: Cluster | None = None,
 ) -> Path:
     """Write the rows of all splits; returns the folder. A run that was stopped is gone on with."""
     rows = {split: [source.identity() for source in sources] for split, sources in splits.items()}
@@ -233,7 +236,7 @@ class WrittenSplit:
 
 
 def _write_split(
-    folder: Path, whole: Path, plan: DatasetPlan, split: str, sources: int, cluster: LibraryObject = None
+    folder: Path, whole: Path, plan: DatasetPlan, split: str, sources: int, cluster: Cluster | None = None
 ) -> WrittenSplit:
     paths = [p for part in range(sources) for p in PartWriter(folder, split, part, plan.features).chunk_paths()]
     chunks: list[Chunk] = []

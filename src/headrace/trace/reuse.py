@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Varied
+from headrace.core.types import Component
 from headrace.trace.values import Fresh, Kernel, Operand, Result, Step, Values
 
 
@@ -38,7 +39,7 @@ def _into(into: Any, slot: int) -> Kernel:
     return lambda values, _: into(values, values[slot])
 
 
-def _into_if_writable(into: Any, slot: int, sample: Operand, otherwise: Kernel) -> Kernel:
+def _into_if_writable(into: Any, slot: int, sample: Component, otherwise: Kernel) -> Kernel:
     shape, dtype = sample.shape, sample.dtype
 
     def kernel(values: Values, n: int) -> Result:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from headrace.core.override import override
 from headrace.core.types import AnyFunction, Arguments, KeywordArguments, Reduced
 from headrace.trace.errors import OPAQUE, TEXT, Untraceable, is_for_raise
 from headrace.trace.recorder import Recorder
@@ -59,7 +60,8 @@ class Method:
 class Attribute(Method):
     """An attribute as a function."""
 
-    def __call__(self, owner: object, *args: object, **kwargs: object) -> Traced:  # noqa: ARG002
+    @override
+    def __call__(self, owner: object, *args: object, **kwargs: object) -> Traced:
         return getattr(owner, self.name)
 
 

@@ -44,12 +44,12 @@ def change_of_values(name: str, args: tuple[object, ...]) -> tuple[AnyFunction, 
     return spec, lambda *_: lambda column: _changed(column, change)
 
 
-def _is_known(spec: Operand) -> bool:
+def _is_known(spec: Any) -> bool:
     known = isinstance(spec, TensorSpec) and bool(spec.shape) and spec.dtype is not None
     return known and spec.dtype.kind in "biuf" and spec.dtype.char != "g"
 
 
-def _cast(spec: Operand, kind: Operand) -> Change | None:
+def _cast(spec: Any, kind: Operand) -> Change | None:
     try:
         target = np.dtype(kind)
     except TypeError:

@@ -76,7 +76,7 @@ class Value:
     """One value of the graph. `sample` is what the function would see for one row, made of dummies."""
 
     slot: int
-    sample: Operand
+    sample: Component
     batched: bool
     static: bool = False
     """Whether the sample is the value itself, a constant for all rows."""
@@ -103,7 +103,7 @@ class Call:
     name: str
     args: Arguments
     kwargs: KeywordArguments
-    sample: Operand = None
+    sample: Component = None
     loose: bool = False
     """Whether the sizes of its results may depend on the data."""
 
@@ -135,7 +135,7 @@ class Step:
     rowwise: bool = False
     errors: KeywordArguments = field(default_factory=dict)
     uses: tuple[Value, ...] = ()
-    sample: Operand = None
+    sample: Component = None
     call: Call | None = None
     """What the function did, while it is traced."""
     in_place: bool = False

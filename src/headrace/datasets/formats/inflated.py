@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from headrace.core.types import LibraryObject
-
 BLOCK_BYTES = 1 << 20
 GZIP_WINDOW = 31
 """For zlib: data with GZIP's frame."""
@@ -25,7 +23,7 @@ class Checkpoint(NamedTuple):
 
     at: int
     raw_at: int
-    member: LibraryObject
+    member: zlib._Decompress
 
 
 class Checkpoints:
@@ -42,7 +40,7 @@ class Checkpoints:
             number = bisect_right(self._checkpoints, at, key=lambda checkpoint: checkpoint.at)
             return self._checkpoints[number - 1] if number else None
 
-    def add(self, at: int, raw_at: int, member: LibraryObject) -> None:
+    def add(self, at: int, raw_at: int, member: zlib._Decompress) -> None:
         """Keep a checkpoint, if it is far enough behind the last one."""
         with self._lock:
             if at < (self._checkpoints[-1].at if self._checkpoints else 0) + self._spacing:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from headrace.core.types import JsonObject, LibraryObject, Nested
+from headrace.core.types import JsonObject, Nested
 from headrace.datasets.declare import public_dataset
 from headrace.datasets.formats.idx import read_idx
 from headrace.errors import StorageError
@@ -17,9 +18,7 @@ def labelled_pictures(pictures: Path, labels: Path) -> Iterator[tuple[int, JsonO
     return paired_rows(read_idx(pictures.read_bytes(), pictures), read_idx(labels.read_bytes(), labels), pictures)
 
 
-def paired_rows(
-    pictures: LibraryObject, labels: LibraryObject, name: LibraryObject
-) -> Iterator[tuple[int, JsonObject]]:
+def paired_rows(pictures: Any, labels: Any, name: Any) -> Iterator[tuple[int, JsonObject]]:
     """Rows of an array of pictures and one of labels."""
     if len(pictures) != len(labels) or pictures.shape[1:] != (28, 28):
         raise StorageError(f"{name}: pictures of shape {pictures.shape} for {len(labels):,} labels")

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeAlias
 
 from headrace.columns.block import Block, Item
-from headrace.core.types import LibraryObject, Reduced
+from headrace.core.types import Reduced
 from headrace.errors import WorkerError
 from headrace.execute.processes.remote_worker import Died, Unsendable, Worker, take_call_apart
 from headrace.execute.processes.shared_values import PackedValues
@@ -32,7 +32,7 @@ class IdleWorker(NamedTuple):
     """A worker that waits for a pass, and what it was started with."""
 
     owner: int
-    start: LibraryObject
+    start: Any
     worker: Worker
 
 

@@ -23,7 +23,7 @@ from headrace.columns.block import Block
 from headrace.columns.dense import copy_with_help, room_for
 from headrace.columns.kind import Column
 from headrace.core.extended import is_extended
-from headrace.core.types import Array, Component, JsonValue, LibraryObject
+from headrace.core.types import Array, Component, JsonValue
 from headrace.plan.bound import Portable, original_of
 from headrace.plan.structure import Structure
 
@@ -254,8 +254,8 @@ def _prepare(name: str | None) -> None:
 
 def _importable(name: str, file: str | None) -> bool:
     """Return whether an import would find this file; `find_spec` only reports what was imported here."""
-    path: LibraryObject = None
-    spec: LibraryObject = None
+    path: str | None = None
+    spec: Any = None
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
         finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from headrace.core.types import LibraryObject
 from headrace.errors import ParseError
 from headrace.formats.csv.columns import CsvColumn
 from headrace.formats.csv.format import Csv
@@ -64,7 +63,7 @@ def layout(path: str, form: Csv, asked: ColumnOptions, via: Transport) -> Csv:
     names = _names(asked, heading if form.header else None)
     chosen = _choose_columns(asked, names)
     kept = tuple(names[i] for i in chosen)
-    arranged: LibraryObject = {n: i for i, n in enumerate(kept)}
+    arranged: Any = {n: i for i, n in enumerate(kept)}
     if asked.label_name is not None:
         if asked.label_name not in kept:
             raise ValueError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headrace.columns.arrow_text import binary
+from headrace.core.override import override
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import Bad, CutPoints, Format, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.plan.spec import Spec, TensorSpec
@@ -70,7 +71,8 @@ class FixedLength(Format):
             parts.append(Bad(reason, stop, start + body, lost=True))
         return ScanResult(parts, len(data))
 
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:  # noqa: ARG002
+    @override
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
         start = self.header_bytes if first else 0
         count = (len(data) - start - self.footer_bytes) // self.record_bytes
         number = max(1, -(-(target - start) // self.record_bytes))

@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns import Column, text_column
+from headrace.core.override import override
 from headrace.core.types import JsonObject
 from headrace.errors import SpecError
 from headrace.formats.jsonl.text import BOM, NotAnObjectError, ObjectLines, TwiceError, load_line
@@ -108,7 +109,8 @@ class JsonLines(Format):
         lines = ObjectLines.of(data[:used].tobytes(), np.append(start, stops))
         return ScanResult(self._all_parts(lines), used, len(ends))
 
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:  # noqa: ARG002
+    @override
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
         lead = len(BOM) if first and data[: len(BOM)].tobytes() == BOM else 0
         return CutPoints(*_native.cut_json_lines(data, lead, target))
 

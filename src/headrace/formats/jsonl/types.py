@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.types import JsonObject, LibraryObject
+from headrace.core.types import Component, JsonObject
 from headrace.errors import SpecError
 from headrace.formats.tables.arrow import is_text
 from headrace.formats.tables.choice import OBJECT, Choice, unknown_columns
@@ -24,8 +24,8 @@ class Seen:
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
         self.whole: bool = True
-        self.low: LibraryObject = 0
-        self.high: LibraryObject = 0
+        self.low: Component = 0
+        self.high: Component = 0
         self.far: int = 0
         self.items: Seen | None = None
         self.fields: dict[str, Seen] = {}

@@ -16,7 +16,7 @@ from headrace.columns.block import Block, Ids, Item, gathered
 from headrace.columns.lazy_block import RecordBlock
 from headrace.columns.refs import RecordRefs
 from headrace.core import keys
-from headrace.core.types import FilePatterns, LibraryObject
+from headrace.core.types import FilePatterns
 from headrace.execute.context import DEFAULT_CYCLE_LENGTH, Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.run import Pass
@@ -41,7 +41,7 @@ from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING, Divides, Node, user_site
+from headrace.plan.node import TUNING, AnyNode, Divides, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
@@ -427,7 +427,7 @@ def check_counted(node: CountedFiles, ctx: Context) -> bool:
     """Return whether all files are those whose rows were counted."""
     assert node.files is not None and node.counts is not None
     for name, count in zip(node.files.names, node.counts.all, strict=True):
-        file: LibraryObject = node.fn(name)
+        file: AnyNode = node.fn(name)
         if not isinstance(file, OneFile) or count.identity is None:
             return False
         try:
@@ -445,7 +445,7 @@ def fetch_from_counted(node: CountedFiles, ctx: Context, indices: Indices) -> li
     names, counts = node.files.names, node.counts.all
 
     def read(number: int, rows: Indices) -> list[Item]:
-        file: LibraryObject = node.fn(names[number])
+        file: AnyNode = node.fn(names[number])
         return ctx.branch(ctx.path, number).fetch_items(replace(file, index=counts[number]), rows)
 
     return gathered_items(node.first_rows[:-1], indices, read)

@@ -9,10 +9,10 @@ import stat
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from headrace.columns.block import Item
-from headrace.core.types import JsonObject, LibraryObject
+from headrace.core.types import JsonObject
 from headrace.errors import ElementError, FileError, StateError, is_unopenable
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Made, Stream
@@ -41,17 +41,17 @@ class OneFile(Node):
     """The rows of one file, in order: a subclass says how its format is read."""
 
     path: str
-    format: LibraryObject
+    format: Any
     reader: str = field(repr=False)
     on_error: Quarantine | SkipPolicy | PolicyEvents | None = None
-    index: LibraryObject = field(default=None, repr=False, metadata=TUNING)
+    index: Any = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
     storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
     files: FileList | None = field(default=None, repr=False, metadata=TUNING)
     missing: Missing = "raise"
     in_turn: bool = field(default=False, repr=False, metadata=TUNING)
     """Whether it is one of several files that are interleaved, each with its own scan."""
-    piece: LibraryObject = field(default=None, repr=False, metadata=TUNING)
+    piece: Any = field(default=None, repr=False, metadata=TUNING)
     """Which part of the file is read; all of it if None. What it is depends on the format."""
 
     @property

@@ -12,6 +12,7 @@ from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item
 from headrace.columns.lazy_block import RecordBlock
 from headrace.columns.refs import RecordRefs
+from headrace.core.override import override
 from headrace.errors import ElementError, is_unopenable, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -195,7 +196,8 @@ class RecordsStream(FileStream):
         self.close()
         return RecordPlace(at, file)
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+    @override
+    def skip(self, count: int, *, replay: bool = False) -> int:
         if self._over:
             return 0
         return self._leap(count) if self._node.index is not None else self._skim(count)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from headrace.core.limits import MAX_RECORD_BYTES
-from headrace.core.types import LibraryObject
 from headrace.errors import may_pass
 from headrace.formats.shared.files import Bytes, File
 from headrace.remote.identity import Identity, Token
@@ -70,7 +69,7 @@ class Inflated:
         self._ended = False
         self._damage: DamagedError | None = None
 
-    def _fresh(self) -> LibraryObject:
+    def _fresh(self) -> zlib._Decompress:
         return zlib.decompressobj(31 if self._gzip else 15)
 
     def read_into(self, out: Bytes) -> int:
@@ -118,7 +117,7 @@ class Inflated:
         return bool(rest)
 
 
-def _inflated_before_damage(state: LibraryObject, packed: bytes, most: int) -> bytes:
+def _inflated_before_damage(state: zlib._Decompress, packed: bytes, most: int) -> bytes:
     """Return the bytes before damage, however many are requested at a time: a call that hits it returns none."""
     found: list[bytes] = []
     while most:

@@ -8,6 +8,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.core.limits import MAX_RECORD_BYTES
+from headrace.core.override import override
 from headrace.formats.shared.files import Bytes, File, LocalFile
 from headrace.formats.shared.unpack import DamagedError, unpack_stream
 from headrace.remote.objects import RemoteFile
@@ -325,7 +326,8 @@ class Failed(Held):
         self._error = error
         self._seen = not len(data)
 
-    def more(self, least: int = 0) -> None:  # noqa: ARG002
+    @override
+    def more(self, least: int = 0) -> None:
         if self._seen:
             raise self._error
         self._seen = True

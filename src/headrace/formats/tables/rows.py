@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item
-from headrace.core.types import LibraryObject
 from headrace.errors import ElementError, HeadraceError, SpecError, TransportError, may_pass, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -37,7 +37,7 @@ class Tables:
     groups: type[Groups]
     spec: Spec
     choice: Choice
-    kept: LibraryObject = None
+    kept: Any = None
 
     def __str__(self) -> str:
         said = [str(self.spec), str(self.choice), "" if self.kept is None else f"filter={self.kept}"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.columns.block import Block, Failure, Item
+from headrace.core.override import override
 from headrace.errors import is_unopenable, raise_if_passing
 from headrace.execute.context import Context
 from headrace.formats.shared.files import file_identity
@@ -128,7 +129,8 @@ class TableStream(FileStream):
         self._shared = Shared(groups, groups.close)
         return GroupPlace(self._stop, number, self._shared.retain(), self._token)
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+    @override
+    def skip(self, count: int, *, replay: bool = False) -> int:
         done = 0
         while done < count and not self._over and (leapt := self._leap(count - done)):
             done += leapt
@@ -166,7 +168,8 @@ class TableStream(FileStream):
     def _next_group(self) -> None:
         self._pieces, self._group, self._row = None, self._group + 1, 0
 
-    def _read(self, want: int) -> list[Item]:  # noqa: ARG002 - groups come as stored in the file
+    @override
+    def _read(self, want: int) -> list[Item]:  # groups come as stored in the file
         if self._lost is not None:
             return self._failures(self._lost)
         try:

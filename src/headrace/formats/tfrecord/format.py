@@ -10,6 +10,7 @@ from headrace import _native
 from headrace.columns import Column
 from headrace.columns.arrow_text import binary
 from headrace.columns.refs import RecordRefs
+from headrace.core.override import override
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
     ALL,
@@ -110,7 +111,8 @@ class TFRecords(Format):
         starts, used, problem = _native.scan_records(data.data, 0, ALL)
         return starts, used, self._wrong(data[used:], problem, final, None)
 
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:  # noqa: ARG002
+    @override
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
         starts, used, problem = _native.scan_records(data.data, 0, ALL, verify=False)
         if not final and not problem and len(data) - used >= HEADER:  # its header has been verified
             starts = np.append(starts, used)

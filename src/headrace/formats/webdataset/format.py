@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column, join, text_column
 from headrace.columns.arrow_text import binary
+from headrace.core.override import override
 from headrace.errors import what_there_is
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
@@ -169,7 +170,8 @@ class TarSamples(Format):
         used = int(found.ends[-1]) if len(found.ends) else 0
         return found.begins, len(data) if final else used, None
 
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:  # noqa: ARG002
+    @override
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
         starts, _, _ = self.starts(data, final=True)
         rows = choose_cuts(starts, target)
         return CutPoints(starts[rows], rows, np.zeros_like(rows))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.columns.block import scalar_block
+from headrace.core.override import override
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
@@ -44,12 +45,14 @@ class CountRows(Node):
 class CountStream(Stream):
     """Skip all rows on the first pull and return their number."""
 
-    def __init__(self, node: CountRows, ctx: Context, at: At) -> None:  # noqa: ARG002 - a place is a number
+    @override
+    def __init__(self, node: CountRows, ctx: Context, at: At) -> None:  # a place is a number
         self._node = node
         self._ctx = ctx
         self._given = False
 
-    def pull(self, want: int) -> Made:  # noqa: ARG002
+    @override
+    def pull(self, want: int) -> Made:
         if self._given:
             return END
         self._given = True
@@ -58,7 +61,8 @@ class CountStream(Stream):
             pass
         return scalar_block(np.array([rows.ordinal]), self._ctx.ids_between(0, 1))
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+    @override
+    def skip(self, count: int, *, replay: bool = False) -> int:
         done = min(count, int(not self._given))
         self._given = self._given or done > 0
         return done

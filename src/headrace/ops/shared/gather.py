@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item, in_runs, pick_rows
+from headrace.core.override import override
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, DroppedFailure, Made, RowRange, Stream
@@ -56,7 +57,8 @@ def fetch_gathered(node: Gather, ctx: Context, indices: Indices) -> Block:
 class GatherStream(Stream):
     """Pull numbers, fetch rows. The position is an ordinal, so the numbers are read from the start and skipped."""
 
-    def __init__(self, node: Gather, ctx: Context, at: At) -> None:  # noqa: ARG002
+    @override
+    def __init__(self, node: Gather, ctx: Context, at: At) -> None:
         self._ctx = ctx
         self._rows = node.rows
         self._numbers = ctx.open(node.numbers)
@@ -189,7 +191,8 @@ class NumberStream(Stream):
         each = sum(item.nbytes for item in items) // rows + 1
         self._lot = max(1, self._ctx.run.memory.limit // LOT_SHARE // each)
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+    @override
+    def skip(self, count: int, *, replay: bool = False) -> int:
         done = 0
         while self._ready and done < count:
             item = self._ready.popleft()

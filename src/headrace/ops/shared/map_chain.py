@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Self
+from typing import Any, Self
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
-from headrace.core.types import LibraryObject, Nested
+from headrace.core.types import Nested
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stages.unordered import Unordered
@@ -33,7 +33,7 @@ class MapChain(Combined):
         return self.input.indexable
 
     @property
-    def maps(self) -> LibraryObject:
+    def maps(self) -> Any:
         """The graph of the last function."""
         return self.combines[-1].maps
 

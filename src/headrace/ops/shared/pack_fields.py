@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Array, Component, DType, Nested
+from headrace.core.types import Array, Component, DType
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import positive
 from headrace.plan.spec import Spec, TensorSpec
@@ -36,7 +36,7 @@ class PackedField:
             return np.empty(0, np.uint8)
         return np.full(self.width, value, self.dtype).reshape(-1).view(np.uint8)
 
-    def fits(self, value: object) -> bool:
+    def fits(self, value: Component) -> bool:
         """Whether a component is one document of this field."""
         return (
             isinstance(value, np.ndarray)
@@ -61,7 +61,7 @@ class PackedItems:
     width: tuple[int, ...]
     single: bool
 
-    def fits(self, value: Nested) -> bool:
+    def fits(self, value: Component) -> bool:
         """Whether a component is the items of one document."""
         if self.dtype.kind in "OUS":
             return isinstance(value, str | bytes)

@@ -9,7 +9,7 @@ import numpy as np
 from headrace.columns import Column, Indices, values
 from headrace.columns.block import Block, leaf
 from headrace.core.ragged import Ragged
-from headrace.core.types import AnyFunction, Component, Nested
+from headrace.core.types import AnyFunction, Component
 from headrace.errors import SpecError
 from headrace.ops.shared.arguments import function
 from headrace.ops.shared.calls import results
@@ -62,7 +62,7 @@ def lengths_of(column: Column) -> Indices | None:
     return np.array([len(row) for row in found], np.int64)
 
 
-def size_of_component(value: Nested) -> Component:
+def size_of_component(value: Component) -> Component:
     """The length of a component, or the number that it is."""
     if isinstance(value, Ragged) or np.ndim(value) or isinstance(value, str | bytes):
         return len(value)

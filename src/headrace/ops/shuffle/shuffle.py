@@ -13,6 +13,7 @@ from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item
 from headrace.columns.lazy_block import MIN_REFERENCED_ROW_BYTES, LazyBlock
 from headrace.core import keys
+from headrace.core.override import override
 from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context, Form
 from headrace.execute.inputs import Input
@@ -540,7 +541,8 @@ class ShuffleStream(Stream):
         if self._pointed is not None:
             self._pointed.close()
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+    @override
+    def skip(self, count: int, *, replay: bool = False) -> int:
         if not self._by_number or (self._filled and count < self._capacity):
             return 0
         total = self._node.cardinality

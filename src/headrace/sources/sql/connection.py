@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.core.override import override
 from headrace.core.types import LibraryObject, Reduced
 from headrace.errors import SpecError
 from headrace.formats.tables.choice import Choice
@@ -100,7 +101,8 @@ class ConnectionSource(BatchSource):
             finally:
                 cursor.close()
 
-    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is but one part
+    @override
+    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # there is but one part
         """The rows from a mark on; those before are passed over."""
         assert isinstance(mark, int)
         with self._lock:

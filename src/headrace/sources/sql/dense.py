@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace.columns import Indices
 from headrace.columns.block import Block, Failure, Item
+from headrace.core.override import override
 from headrace.core.types import LibraryObject
 from headrace.errors import HeadraceError, SpecError, StateError
 from headrace.execute.context import Context
@@ -106,7 +107,8 @@ class DenseStream(PartStream):
         super().__init__(node, ctx, at)
         self._dense = node
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+    @override
+    def skip(self, count: int, *, replay: bool = False) -> int:
         passed = min(count, self._dense.rows - self._number)
         if self._rest is not None and passed < self._rest.num_rows:
             self._rest = self._rest.slice(passed)

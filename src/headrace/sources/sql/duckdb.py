@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.core.override import override
 from headrace.core.types import LibraryObject
 from headrace.sources.sql.arrow_ahead import ArrowAhead
 from headrace.sources.sql.database import Database, Params, Rows, TableView, driver, hexed
@@ -40,7 +41,8 @@ class DuckDB(Database):
         read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
         return read(ROWS_PER_BATCH)
 
-    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:  # noqa: ARG002
+    @override
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:
         connection = self.connect()
         try:
             reader = self._reader(connection, query, params)
@@ -57,7 +59,8 @@ class DuckDB(Database):
 
         return Rows(iter(batches), close, connection.interrupt)
 
-    def snapshot(self, parts: int) -> TableView | None:  # noqa: ARG002
+    @override
+    def snapshot(self, parts: int) -> TableView | None:
         return HeldFile(self.connect())
 
     def text(self, value: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.override import override
 from headrace.core.types import LibraryObject
 from headrace.errors import SpecError
 from headrace.sources.sql.database import (
@@ -89,7 +90,8 @@ class MySQL(Database):
             return None
         return Pages(self)
 
-    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:  # noqa: ARG002
+    @override
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:
         connection = self.connect()
         try:
             cursor = connection.cursor(driver("pymysql.cursors", self.extra).SSCursor)

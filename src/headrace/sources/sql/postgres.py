@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headrace.core.override import override
 from headrace.core.types import Component, LibraryObject
 from headrace.errors import SpecError
 from headrace.sources.sql.database import MAX_DECIMAL_DIGITS, Database, Params, Rows, SqlRow, TableView, driver
@@ -54,7 +55,8 @@ class Postgres(Database):
         call_in_time(lambda: _begin_reading(connection, snapshot), connection.close, self.timeout)
         return connection
 
-    def schema(self, query: str, params: Params) -> pa.Schema:  # noqa: ARG002 - which are not needed to know it
+    @override
+    def schema(self, query: str, params: Params) -> pa.Schema:  # which are not needed to know it
         return self.ask(lambda connection: plain_schema(_schema_of(connection, query)))
 
     def ask(self, work: Callable[[Any], T]) -> T:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from headrace.core.types import Argument, LibraryObject, Nested
+from headrace.core.override import override
+from headrace.core.types import LibraryObject, Nested
 from headrace.formats.tables.choice import EVERYTHING, Choice
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.sources.batches import Mark
@@ -68,7 +69,7 @@ def SqlDataset(  # noqa: N802 - as tf.data's readers are named
     return parts_dataset("SqlDataset", source, name)
 
 
-def _kind(given: Argument) -> str:
+def _kind(given: Any) -> str:
     """Return the name of a type: NumPy's, Python's or TensorFlow's."""
     given = getattr(given, "as_numpy_dtype", given)
     if given is object:  # TensorFlow's string
@@ -167,7 +168,8 @@ class TypedSource(SqlSource):
         super().__init__(database, query, (), schema, choice, None, 1)
         self._read_as, self._convert = read_as, convert
 
-    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is but one
+    @override
+    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # there is but one
         assert isinstance(mark, int)
         return Converted(PassedOver(self.database.read(self.query, (), self._read_as), mark), self._convert)
 
@@ -178,7 +180,8 @@ class TypedSource(SqlSource):
 class SqliteSource(TypedSource):
     """A query whose values SQLite converts."""
 
-    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is but one
+    @override
+    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # there is but one
         assert isinstance(mark, int) and isinstance(self.database, Sqlite) and self._read_as is not None
         return Converted(PassedOver(self.database.convert(self.query, self._read_as), mark), self._convert)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native
+from headrace.core.override import override
 from headrace.core.types import Component, JsonValue
 from headrace.errors import SpecError
 from headrace.sources.sql.database import Database, Params, Rows, SqlRow, TableView, hexed
@@ -87,7 +88,8 @@ class Sqlite(Database):
             raise
         return Rows(_batches(connection, schema, convert=convert), let_go, connection.interrupt)
 
-    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[SqlRow]:  # noqa: ARG002
+    @override
+    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[SqlRow]:
         with closing(self.connect()) as connection:
             return ask_sqlite(connection, query, params)
 
