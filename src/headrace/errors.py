@@ -234,7 +234,13 @@ def warn_once(key: Hashable, message: str) -> None:
     if len(_warned) >= MAX_REMEMBERED_WARNINGS:
         _warned.clear()
     _warned.add(key)
-    warnings.warn(message, PipelineWarning, stacklevel=3)
+    try:
+        warnings.warn(message, PipelineWarning, stacklevel=3)
+    except (
+        PipelineWarning
+    ):  # warnings are errors: so is the next one, if this one was raised on a thread that reads ahead
+        _warned.discard(key)
+        raise
 
 
 MAX_REMEMBERED_WARNINGS = 65_536

@@ -279,6 +279,41 @@ def test_a_trainer_that_takes_elements_by_number_is_warned_of_a_missing_seed(see
     assert all("shuffle has no seed" in text and "shuffle(…, seed=1)" in text for text in said)
 
 
+KINDS_OF_DATA = {"by number": lambda ds: ds, "single elements": lambda ds: ds.to_torch(shard=False)}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_DATA)
+@pytest.mark.parametrize(
+    ("saved_by", "batch_size", "more", "warns"),
+    [(1, 2, {}, False), (2, 2, {}, True), (2, 4, {}, False), (2, 2, {"ignore_data_skip": True}, False)],
+)
+def test_a_trainer_that_resumes_what_other_processes_saved_is_warned(
+    tmp_path, recwarn, kind, saved_by, batch_size, more, warns
+):
+    transformers = pytest.importorskip("transformers")
+    ds = D.range(32).map(lambda i: {"x": i.astype(np.float32)}).shuffle(32, seed=1)
+
+    def train(steps, size, resume=None, **more):
+        how = transformers.TrainingArguments(
+            str(tmp_path), max_steps=steps, save_steps=2, use_cpu=True, report_to=[], disable_tqdm=True, **more,
+            per_device_train_batch_size=size,
+        )  # fmt: skip
+        data = KINDS_OF_DATA[kind](ds)
+        transformers.Trainer(Net(), how, train_dataset=data).train(resume_from_checkpoint=resume)
+        return [str(w.message) for w in recwarn if issubclass(w.category, PlainLoaderWarning)]
+
+    assert train(2, 2) == []
+    checkpoint = tmp_path / "checkpoint-2"
+    if saved_by == 2:  # each process writes such a file
+        state = (checkpoint / "rng_state.pth").read_bytes()
+        (checkpoint / "rng_state.pth").unlink()
+        for rank in range(2):
+            (checkpoint / f"rng_state_{rank}.pth").write_bytes(state)
+    said = train(4, batch_size, str(checkpoint), **more)
+    assert bool(said) == warns
+    assert all("checkpoint-2 was saved by 2 processes, and 1 resumes it" in text for text in said)
+
+
 def test_a_loop_of_ones_own_over_numbers_needs_no_seed(recwarn):
     loader = torch.utils.data.DataLoader(unseeded(), batch_size=2, shuffle=True)
     assert sorted(x for batch in loader for x in batch.tolist()) == list(range(10))

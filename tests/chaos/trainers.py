@@ -34,8 +34,8 @@ REFUSED = {"huggingface_iterable": "to_torch(shard=False)"}
 """What cannot go on with other processes, and what the error must say."""
 REPEATED = ("torchtitan", "orbax")
 """Those whose loops have no epochs."""
-NOT_OURS = {"huggingface_map": "sampler of Trainer"}
-"""Where the order belongs to the trainer, which takes elements by number."""
+NOT_OURS = {"huggingface_map": "saved by 2 processes, and 1 resumes it"}
+"""Where the order belongs to the trainer, which takes elements by number: what it must say of other processes."""
 
 
 class TrainerFailed(AssertionError):
@@ -169,6 +169,18 @@ def refused(name, folder):
         raise TrainerFailed(f"{name} was not refused: {codes}\n{output(folder)}")
 
 
+def warned(name, folder):
+    """One process that resumes what two have saved says so."""
+    folder.mkdir()
+    for attempt, count in enumerate((2, 1)):
+        jobs = [Job(folder, 4 + 2 * attempt, None, rank, count) for rank in range(count)]
+        codes = [ended(child) for child in [run(name, job, _environment(job, attempt)) for job in jobs]]
+        if any(codes):
+            raise TrainerFailed(f"{name} with {count} processes ended with {codes}:\n{output(folder)}")
+        if (NOT_OURS[name] in output(folder)) != (count == 1):
+            raise TrainerFailed(f"{name} was {'not ' * (count == 1)}warned of {count} processes:\n{output(folder)}")
+
+
 def _saved(folder, steps):
     """The step of the newest checkpoint, before the kill; as Lightning has it, what is written of it."""
     newest = folder / "newest"
@@ -257,7 +269,8 @@ def check_elastic(name, folder):
     if name.startswith("keras"):
         return "one process"
     if name in NOT_OURS:
-        return NOT_OURS[name]
+        warned(name, folder)
+        return "warned of"
     if name in REFUSED:
         refused(name, folder)
         return "refused"

@@ -138,6 +138,7 @@ def test_pieces_of_fixed_length_records_give_the_records_of_the_file(path, form,
 
 
 @settings(max_examples=150)
+@pytest.mark.filterwarnings("ignore:.*ends without the empty blocks")
 @given(data=TARS, how=HOW)
 def test_pieces_of_archives_give_the_samples_of_the_file(path, data, how):
     check(path, data, FORMS["tar"], **how)

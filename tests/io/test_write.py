@@ -1,6 +1,9 @@
 """Encoding, writing and telling what is there."""
 
+import gc
 import gzip
+import os
+import sys
 import zlib
 
 import numpy as np
@@ -207,3 +210,52 @@ def test_shards():
     assert hr.io.plan_shards(0, 1) == (1, 0)
     with pytest.raises(ValueError, match="servers"):
         hr.io.plan_shards(5, 0)
+
+
+@pytest.fixture
+def no_credentials(monkeypatch, tmp_path):
+    """A store whose library finds no credentials, and what is raised where nobody can catch it."""
+    s3fs = pytest.importorskip("s3fs")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    s3fs.S3FileSystem.clear_instance_cache()
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    yield unraisable
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.mark.parametrize("rows", [1, 60])  # those of one request, and of several
+def test_a_store_without_credentials_is_one_error(no_credentials, rows):
+    writer = hr.io.TFRecordWriter("s3://some-bucket/data.tfrecord")
+    with pytest.raises(
+        hr.TransportError, match=r"s3://some-bucket/data\.tfrecord could not be written.*NoCred"
+    ) as caught:
+        for _ in range(rows):
+            writer.write(bytes(1 << 20))
+        writer.close()
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    del writer, caught
+    gc.collect()
+    assert not no_credentials
+
+
+def test_a_writer_to_a_store_that_is_never_closed_says_and_leaves_nothing(no_credentials):
+    writer = hr.io.TFRecordWriter("s3://some-bucket/data.tfrecord")
+    writer.write(b"a")
+    writer.flush()
+    del writer
+    gc.collect()
+    assert not no_credentials
+
+
+def test_a_writer_to_a_store_that_is_discarded_uploads_nothing(no_credentials):
+    with pytest.raises(KeyError), hr.io.TFRecordWriter("s3://some-bucket/data.tfrecord") as writer:
+        writer.write(b"a")
+        raise KeyError
+    del writer
+    gc.collect()
+    assert not no_credentials

@@ -317,6 +317,17 @@ def test_any_other_key_is_read_back_exactly(tmp_path, key):
     assert [row["__key__"] for row in rows] == [os.fsdecode(key), "last"]
 
 
+@pytest.mark.parametrize("run_bytes", [1, 1 << 22])
+def test_two_samples_in_a_row_with_the_same_key_are_refused(tmp_path, monkeypatch, run_bytes):
+    monkeypatch.setattr("headrace.sinks.write_webdataset.TarEncoding.run_bytes", run_bytes)
+    ds = hr.Dataset.range(8).map(lambda i: {"__key__": str(i // 2), "txt": b"v"}, mode="eager")
+    with pytest.raises(ValueError, match="two samples in a row have the __key__ '0'"):
+        ds.write_webdataset(tmp_path / "t")
+    assert left(tmp_path) == []
+    again = hr.Dataset.range(3).map(lambda i: {"__key__": str(i), "txt": b"v"}).repeat(2)
+    assert len(list(hr.WebDataset(again.write_webdataset(tmp_path / "apart")))) == 6
+
+
 def test_a_sample_of_a_key_alone_is_refused(tmp_path):
     with pytest.raises(TypeError, match="add a component"):
         hr.Dataset.range(2).map(lambda i: {"__key__": str(i)}).write_webdataset(tmp_path / "t")

@@ -104,3 +104,38 @@ def test_what_on_error_may_be(wrong):
 def test_a_fraction_is_one():
     with pytest.raises(ValueError, match="max_fraction"):
         hr.Quarantine("bad", max_fraction=2)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_lines_of_the_manifest_that_were_cut_short_are_named_and_the_others_read(put, tmp_path, caplog, joined):
+    (path,) = put(b"1\nx\n3\ny\nz\n")
+
+    def read():
+        ds = hr.CsvDataset(path, [np.int32], on_error=hr.Quarantine(tmp_path / "bad", max_fraction=1))
+        assert [int(n) for (n,) in ds] == [1, 3]
+        lines = (tmp_path / "bad" / "manifest.jsonl").read_bytes().splitlines()
+        return lines, (tmp_path / "bad" / "records.bin").read_bytes()
+
+    lines, kept = read()
+    assert kept == b"x\ny\nz\n" and not caplog.text
+    cut = lines[0][:40] if joined else lines[0] + b"\n" + lines[1][:40] + b"\xff\n"
+    (tmp_path / "bad" / "manifest.jsonl").write_bytes(cut + lines[2] + b"\n" + lines[1 - joined][:40])
+    lines, kept = read()
+    assert kept == b"x\ny\nz\n" + (b"x\ny\n" if joined else b"y\n")  # those whose lines were lost
+    assert [f"line {i} of" in caplog.text for i in (1, 2, 3, 4)] == [joined, True, False, not joined]
+    assert [json.loads(line)["offset"] for line in lines[-1 - joined :]] == ([2, 6] if joined else [6])
+    assert read() == (lines, kept)
+
+
+def test_a_bad_record_that_could_not_be_stored_is_stored_when_it_is_met_again(tmp_path):
+    bad, manifest = hr.Quarantine(tmp_path / "bad", max_fraction=1), tmp_path / "bad" / "manifest.jsonl"
+    bad.keep("data.csv", 2, 1, "bad", [b"x"])
+    lines = manifest.read_bytes()
+    manifest.unlink()
+    manifest.mkdir()  # it cannot be written
+    with pytest.raises(OSError, match="manifest"):
+        bad.keep("data.csv", 9, 3, "bad", [b"y"])
+    manifest.rmdir()
+    manifest.write_bytes(lines)
+    bad.keep("data.csv", 9, 3, "bad", [b"y"])
+    assert [json.loads(line)["offset"] for line in manifest.read_text().splitlines()] == [2, 9]

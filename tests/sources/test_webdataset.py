@@ -188,3 +188,108 @@ def test_any_byte_changed_is_read_or_told(tmp_path):
             assert 0 <= found.used <= len(hurt)
             assert sum(p.rows for p in found.parts if isinstance(p, ScannedRows)) <= 6
         form.starts(hurt, final=True)
+
+
+CUT = "ends without the empty blocks that end a tar archive"
+
+
+def unfinished(path, rows=20):
+    """The first `rows` samples of an archive, without what follows them."""
+    whole = Path(tar(path, [(f"{i:02d}.{ending}", b"%d" % i) for i in range(20) for ending in ("cls", "txt")]))
+    whole.write_bytes(whole.read_bytes()[: rows * 2048])
+    return str(whole)
+
+
+def compressed(path):
+    import gzip
+
+    made = Path(path + ".gz")
+    made.write_bytes(gzip.compress(Path(path).read_bytes()))
+    return str(made)
+
+
+def in_a_store(path):
+    fsspec = pytest.importorskip("fsspec")
+    url = f"memory://cut-short/{path.replace('/', '-')}"
+    with fsspec.open(url, "wb") as file:
+        file.write(Path(path).read_bytes())
+    return url
+
+
+READ = {
+    "all": lambda path, **how: len(list(hr.WebDataset(path, ["cls"], **how))),
+    "batches": lambda path, **how: sum(len(b["cls"]) for b in hr.WebDataset(path, ["cls"], **how).batch(1)),
+    "in small windows": lambda path, **how: len(list(hr.WebDataset(path, ["cls"], buffer_size=3000, **how))),
+    "one thread": lambda path, **how: len(
+        list(hr.WebDataset(path, ["cls"], **how).with_options(hr.Options(cpu_budget=1)))
+    ),
+    "skip": lambda path, **how: 12 + len(list(hr.WebDataset(path, ["cls"], **how).skip(12))),
+}
+
+
+@pytest.mark.parametrize("how", READ)
+@pytest.mark.parametrize("place", [str, compressed, in_a_store])
+def test_an_archive_that_was_cut_between_two_samples_gives_one_warning(tmp_path, how, place):
+    path = place(unfinished(tmp_path / "cut.tar", 12))
+    more = {"compression_type": "GZIP"} if place is compressed else {}
+    with pytest.warns(hr.PipelineWarning, match=CUT) as caught:
+        assert READ[how](path, **more) == 12
+    assert len(caught) == 1 and "cut.tar" in str(caught[0].message)
+    assert READ[how](path, **more) == 12
+
+
+def test_an_archive_that_was_cut_within_a_large_file_gives_a_warning(tmp_path):
+    content = [(f"{i:04d}.bin", bytes(100_000)) for i in range(100)]
+    path = Path(tar(tmp_path / "large.tar", content))
+    path.write_bytes(path.read_bytes()[: 64 * (512 + 100_352)])  # on several threads
+    with pytest.warns(hr.PipelineWarning, match=CUT):
+        assert len(list(hr.WebDataset(str(path)))) == 64
+
+
+def test_the_warning_is_an_error_if_warnings_are(tmp_path):
+    with hr.WebDataset(unfinished(tmp_path / "cut.tar", 12), ["cls"]).iterator() as it:
+        for _ in range(2):
+            with pytest.raises(hr.PipelineWarning, match=CUT):
+                while True:
+                    next(it)
+
+
+@pytest.mark.parametrize("index", [True, "beside"])
+def test_an_index_of_an_archive_that_was_cut_gives_a_warning(tmp_path, monkeypatch, index):
+    path = unfinished(tmp_path / "cut.tar", 12)
+    for _ in range(2):  # the index is made, and found
+        monkeypatch.setattr("headrace.errors._warned", set())
+        with pytest.warns(hr.PipelineWarning, match=CUT):
+            assert hr.WebDataset(path, ["cls"], index=index)[11]["cls"] == 11
+
+
+def test_an_archive_that_was_cut_within_padding_is_an_error(tmp_path):
+    path = Path(unfinished(tmp_path / "cut.tar", 12))
+    for lacking in (1, 500):
+        path.write_bytes(path.read_bytes()[: 12 * 2048 - lacking])
+        ds = hr.WebDataset(str(path), ["cls"])
+        with pytest.raises(hr.ElementError, match="ends within the padding of its last member"):
+            list(ds)
+        assert len(list(ds.ignore_errors())) == len(list(hr.WebDataset(str(path), ["cls"], on_error="skip"))) == 12
+        with pytest.raises(hr.ElementError, match="ends within the padding"):
+            hr.WebDataset(str(path), ["cls"], index=True)
+
+
+def test_an_empty_archive_gives_a_warning_and_one_that_is_whole_does_not(tmp_path):
+    (tmp_path / "empty.tar").touch()
+    with pytest.warns(hr.PipelineWarning, match=CUT):
+        assert list(hr.WebDataset(str(tmp_path / "empty.tar"), ["cls"])) == []
+    whole = Path(tar(tmp_path / "whole.tar", [(f"{i}.cls", b"1") for i in range(3)]))
+    joined = tmp_path / "joined.tar"
+    joined.write_bytes(whole.read_bytes() * 2)
+    none = tar(tmp_path / "none.tar", [])
+    one_block = tmp_path / "one.tar"
+    one_block.write_bytes(whole.read_bytes()[: 3 * 1024 + 512])
+    assert len(list(hr.WebDataset([str(whole), str(joined), none, str(one_block)], ["cls"]))) == 12
+    ds = hr.WebDataset([str(whole), str(joined)], ["cls"])
+    for rows in range(10):  # a state may be at the end of a file
+        with ds.iterator() as it:
+            for _ in range(rows):
+                next(it)
+            state = it.state()
+        assert len(list(ds.iterator(state=state))) == 9 - rows

@@ -1,8 +1,10 @@
 """Writers and readers that are stopped (SIGSTOP) and go on: a laptop that is closed, a container that is frozen."""
 
+import itertools
 import os
 import pickle
 import signal
+import sys
 
 import pytest
 from tests.chaos import files as chaos_files
@@ -10,8 +12,19 @@ from tests.storage import kills
 
 import headrace as hr
 from headrace.remote import identity, range_file
+from headrace.storage.files import _NamedFile
 
-STOPS = 12
+FILE_EVENTS = {"fcntl.flock", "open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir"}
+LEAST_STOPS = 3
+
+
+def stops():
+    """At which events a process is stopped: at each of the first, then ever more rarely, up to the last of many."""
+    at, chosen = 1, set()
+    while at < 100_000:
+        chosen.add(at)
+        at += 1 + at // 3
+    return chosen
 
 
 @pytest.fixture(autouse=True)
@@ -22,36 +35,67 @@ def _small(monkeypatch):
 
 
 def stopped_often(work):
-    """What `work` gives in a process of its own that is stopped and continued again and again."""
+    """What `work` gives in a process of its own that is stopped and continued again and again, while it is at work.
+
+    `work` gets a function to call at each event; what the process does with files are events, too.
+    """
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(read)
         try:
             with os.fdopen(write, "wb") as out:
-                out.write(pickle.dumps(work()))
+                out.write(pickle.dumps(work(stops_itself())))
         finally:
             os._exit(0)
     os.close(write)
-    for _ in range(STOPS):
-        os.kill(pid, signal.SIGSTOP)
+    stopped = -1
+    status = None
+    while status is None or os.WIFSTOPPED(status):
         _, status = os.waitpid(pid, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            break
-        os.kill(pid, signal.SIGCONT)
-    else:
-        _, status = os.waitpid(pid, 0)
+        stopped += 1
+        if os.WIFSTOPPED(status):
+            os.kill(pid, signal.SIGCONT)
     with os.fdopen(read, "rb") as said:
         made = said.read()
     assert status == 0
+    assert stopped >= LEAST_STOPS
     return pickle.loads(made)
+
+
+def stops_itself():
+    """A function to call at each event, at some of which it stops this process; events of files call it."""
+    events, chosen, pid = itertools.count(1), stops(), os.getpid()
+
+    def event():
+        if next(events) in chosen:
+            os.kill(pid, signal.SIGSTOP)
+
+    def audit(name, _):
+        if name in FILE_EVENTS:
+            event()
+
+    def telling(file, data, plain=_NamedFile.write):
+        event()
+        return plain(file, data)
+
+    sys.addaudithook(audit)
+    _NamedFile.write = telling
+    return event
+
+
+def each(rows, event):
+    """The rows, with an event after each of them."""
+    for row in rows:
+        yield row
+        event()
 
 
 @pytest.mark.parametrize("kind", kills.KINDS)
 def test_a_writer(kind, tmp_path):
     writer = kills.KINDS[kind](tmp_path)
     writer.prepare()
-    stopped_often(lambda: writer.work() and None)
+    stopped_often(lambda _: writer.work() and None)
     writer.check()
     assert not kills.left_behind(tmp_path)
 
@@ -61,14 +105,15 @@ def test_a_reader(kind, tmp_path):
     make, read = chaos_files.KINDS[kind]
     path = tmp_path / "data"
     path.write_bytes(make(range(40)))
-    rows = stopped_often(lambda: [chaos_files.number(kind, row) for row in read([str(path)])])
+    rows = stopped_often(lambda event: [chaos_files.number(kind, row) for row in each(read([str(path)]), event)])
     assert rows == list(range(40))
 
 
 @pytest.mark.parametrize("how", [{}, {"num_parallel_calls": 2}, {"mode": "process", "num_parallel_calls": 1}], ids=repr)
 def test_a_pipeline(how):
     ds = hr.Dataset.range(60).shuffle(20, seed=1).map(lambda x: x + 1, **how).batch(7)
-    assert stopped_often(lambda: [batch.tolist() for batch in ds]) == [batch.tolist() for batch in ds]
+    made = stopped_often(lambda event: [batch.tolist() for batch in each(ds, event)])
+    assert made == [batch.tolist() for batch in ds]
 
 
 @pytest.mark.parametrize("kind", chaos_files.KINDS)

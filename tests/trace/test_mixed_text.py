@@ -135,6 +135,25 @@ WARNED_OF = {
 }
 
 
+LABELS = {"cat": 0, "dog": 1}
+
+
+def label_by(labels):
+    return lambda record: labels.get(record["label"], -1)
+
+
+WARNED_OF |= {
+    "a dict of labels": (WORDS, lambda w: LABELS.get(w)),
+    "a dict of constants": (WORDS, lambda w: {"cat": 1}.get(w)),
+    "a dict of several constants": (WORDS, lambda w: {"cat": 1, "dog": 2}.get(w, 0)),
+    "a dict in a closure": (RECORDS, label_by(LABELS)),
+    "a key of a dict": (WORDS, lambda w: w in LABELS),
+    "a method of text": (WORDS, lambda w: w.lower() == "cat"),
+    "a part of a path": (OF_PATHS, lambda p: p.split(b"/")[-2] == NAMES),
+    "a part of a path by a method": (OF_PATHS, lambda p: p.rsplit(b"/", 1)[0].upper() in ("A/CAT",)),
+}
+
+
 @pytest.mark.parametrize("mode", ["auto", "eager"])
 @pytest.mark.parametrize("what", WARNED_OF)
 def test_arrays_of_names_and_parts_of_text_warn(what, mode):
@@ -155,6 +174,37 @@ OTHER_OPERATIONS = {
 def test_so_do_other_operations_that_trace(operation):
     with pytest.raises(TypeError, match="Write b'cat'"):
         OTHER_OPERATIONS[operation](WORDS)
+
+
+COUNTS = {
+    "scan": {
+        "an element": (WORDS, lambda n, x: (n + (x == "cat"), n)),
+        "a component": (RECORDS, lambda n, r: (n + (r["label"] == "cat"), n)),
+        "one of a tuple": (D.zip(D.range(2), WORDS), lambda n, x: (n + (x[1] == "cat"), n)),
+    },
+    "reduce": {
+        "an element": (WORDS, lambda n, x: n + (x == "cat")),
+        "a component": (RECORDS, lambda n, r: n + (r["label"] == "cat")),
+        "one of a tuple": (D.zip(D.range(2), WORDS), lambda n, x: n + (x[1] == "cat")),
+    },
+}
+
+
+@pytest.mark.parametrize("operation", COUNTS)
+@pytest.mark.parametrize("what", COUNTS["scan"])
+def test_functions_that_carry_a_state_warn(operation, what):
+    ds, fn = COUNTS[operation][what]
+    with pytest.warns(BytesWarning, match="Write b'cat'") as caught:
+        getattr(ds, operation)(0, fn)
+    assert caught[0].filename == __file__
+
+
+def test_nothing_is_said_of_a_state():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert WORDS.reduce("", lambda last, x: x.decode() if last == "" else last) == "cat"
+        assert list(WORDS.scan("", lambda last, x: (x.decode(), last == "cat"))) == [False, True]
+        assert WORDS.reduce(0, lambda n, x: n + (x == b"cat")) == 1
 
 
 OF_UNKNOWN_ROWS = {
@@ -192,6 +242,12 @@ FINE = {
     "an empty array": (WORDS, lambda x: OBJECTS[:0] == x),
     "the length of a split": (OF_PATHS, lambda p: len(hr.text.split(p, "/")) == "cat"),
     "numbers of text": (OF_PATHS, lambda p: hr.text.length(p) == "cat"),
+    "a dict of labels of both kinds": (WORDS, lambda w: {"cat": 1, b"cat": 1}.get(w, 0) == 1),
+    "a dict of numbers": (WORDS, lambda w: {1: "cat"}.get(w) is None),
+    "another dict": (RECORDS, lambda r: r.get("label") == b"cat"),
+    "decoded parts": (OF_PATHS, lambda p: p.decode().split("/")[-2] == "cat"),
+    "parts of one kind": (OF_PATHS, lambda p: p.split(b"/")[-2] == b"cat"),
+    "a method that finds": (WORDS, lambda w: w.find(b"a") == "cat"),
     "no such component": (RECORDS, lambda r: r["nothing"] == "cat"),
 }
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 from headrace.core.keys import globally_seeded
@@ -16,6 +19,7 @@ from headrace.plan.node import Node
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 ACCELERATE = "accelerate.data_loader"
+TRANSFORMERS = "transformers.trainer"
 COMPOSER = "composer.trainer.trainer"
 PLAIN, STATEFUL = "torch.utils.data.", "torchdata."
 TRAINERS = (*LIGHTNING, "accelerate", "transformers")
@@ -118,6 +122,7 @@ def check_loader(*, shared: bool, prepared: bool) -> AccelerateLoader | None:
                 "lost: give accelerator.prepare the feed itself, or make it with to_torch(shard=False)"
             )
         if not any(name.startswith(STATEFUL) for name in callers):
+            warn_of_processes()
             return _accelerate_loader()
     if not any(name.startswith(LIGHTNING) for name in callers):  # a worker that was forked has its parent's frames
         return None
@@ -160,7 +165,10 @@ def warn_of_sampler(plan: Node) -> None:
     Trainers take elements by number. They resume by skipping numbers, and deal out numbers to processes.
     """
     asking = str(sys._getframe(2).f_globals.get("__name__"))
-    if not asking.startswith((PLAIN, *TRAINERS)) or globally_seeded():
+    if not asking.startswith((PLAIN, *TRAINERS)):
+        return
+    warn_of_processes()
+    if globally_seeded():
         return
     drawn = first_unseeded(plan)
     if drawn is None or not (_several_processes() or any(name.startswith(TRAINERS) for name in _callers())):
@@ -172,6 +180,60 @@ def warn_of_sampler(plan: Node) -> None:
         PlainLoaderWarning,
         stacklevel=3,
     )
+
+
+def warn_of_processes() -> None:
+    """Warn if Transformers' Trainer resumes what another number of processes saved.
+
+    It counts steps, and skips as many batches as the checkpoint has steps, however many elements these had.
+    """
+    frame: FrameType | None = sys._getframe(1) if TRANSFORMERS in sys.modules else None
+    while frame is not None:
+        if frame.f_code.co_name == "_inner_training_loop" and frame.f_globals.get("__name__") == TRANSFORMERS:
+            break
+        frame = frame.f_back
+    checkpoint = None if frame is None else frame.f_locals.get("resume_from_checkpoint")
+    if frame is None or not checkpoint:
+        return
+    trainer: LibraryObject = frame.f_locals["self"]
+    arguments, saved = trainer.args, _processes_that_saved(Path(checkpoint), trainer.args)
+    if arguments.ignore_data_skip or saved in (None, arguments.world_size):
+        return
+    batch_size = _saved_batch_size(Path(checkpoint))
+    if batch_size is not None and saved * batch_size == arguments.world_size * trainer._train_batch_size:
+        return
+    warnings.warn(
+        f"{checkpoint} was saved by {saved} process{'es' * (saved != 1)}, and {arguments.world_size} "
+        f"resume{'s' * (arguments.world_size == 1)} it: the Trainer skips as many steps, and steps now have another "
+        "number of elements, so that elements are trained twice or never. Resume with as many processes, or choose "
+        f"per_device_train_batch_size so that a step has as many elements. {BATCHES_OF_THE_FEED}",
+        PlainLoaderWarning,
+        stacklevel=4,
+    )
+
+
+def _processes_that_saved(checkpoint: Path, arguments: LibraryObject) -> int | None:
+    """Return how many processes saved a checkpoint of Transformers' Trainer; None if it does not tell.
+
+    Each process writes a file of its own, which on several machines may not be where the others are.
+    """
+    count = len(list(checkpoint.glob("rng_state_*.pth")))
+    if (checkpoint / "rng_state.pth").exists():
+        return None if count else 1
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", arguments.world_size))
+    own = checkpoint / f"rng_state_{arguments.process_index}.pth"
+    if here < arguments.world_size and count <= arguments.world_size and own.exists():
+        return None
+    return count or None
+
+
+def _saved_batch_size(checkpoint: Path) -> int | None:
+    """Return how many elements a process had at a step; None if that is not known."""
+    try:
+        size = json.loads((checkpoint / "trainer_state.json").read_bytes())["train_batch_size"]
+    except (OSError, ValueError, LookupError):
+        return None
+    return size if isinstance(size, int) else None
 
 
 def warn_of_composer(plan: Node) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.catalogue.croissant import croissant_page
 from headrace.core.types import Component, JsonObject, JsonValue, LibraryObject, Nested
-from headrace.sinks.write_webdataset import Archive, file_content, tar_member
+from headrace.sinks.write_webdataset import Archive, EncodedSamples, file_content, tar_member
 from headrace.storage.files import whole_file
 from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.decode import SkipDecoding
@@ -121,7 +121,9 @@ def export_webdataset(builder: ReadOnlyBuilder, target: Path) -> None:
             with whole_file(target / f"{split}-{number:06d}.tar") as file:
                 archive = Archive(file)
                 for row in range(first, min(count, first + ROWS_PER_TAR)):
-                    archive.write(b"".join(tar_member(*each) for each in _files(f"{row:09d}", next(rows), features)))
+                    key = f"{row:09d}"
+                    members = b"".join(tar_member(*each) for each in _files(key, next(rows), features))
+                    archive.write(EncodedSamples(members, [key]))
                 archive.close()
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -94,7 +96,8 @@ class TFRecordWriter:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if waiting:
             self._write(bytes_column(waiting))
-        file.flush()
+        with self._naming():
+            file.flush()
 
     def close(self) -> None:
         """Finish the file and give it its name."""
@@ -103,16 +106,18 @@ class TFRecordWriter:
         index: SavedIndex | None = None
         try:
             self.flush()
-            self._file.write(self._packer.flush())
+            with self._naming():
+                self._file.write(self._packer.flush())
             if self._whole is not None:
                 index = self._scan()  # before the file has its name: it gets none if it cannot be read back
                 self._whole.publish()
             else:
-                with ALONE.hiding(self._path):
+                with self._naming(), ALONE.hiding(self._path):
                     self._file.close()
                     self._system.mv(self._temporary, self._place)
         except BaseException:
-            self.discard()
+            with suppress(Exception) if self._whole is None else nullcontext():  # a store has failed already
+                self.discard()
             raise
         self._file = None
         if self._index:
@@ -144,9 +149,26 @@ class TFRecordWriter:
             self._whole.discard()
             return
         with ALONE.hiding(self._path):
-            file.close()
-            if self._system.exists(self._temporary):
+            if not drop_upload(file) and self._system.exists(self._temporary):
                 self._system.rm_file(self._temporary)
+
+    def __del__(self) -> None:
+        """Leave no trace of a file in a store that was not closed; a local one sees to that itself."""
+        file = getattr(self, "_file", None)
+        if file is not None and self._whole is None:
+            self._file = None
+            with suppress(Exception):
+                drop_upload(file, wait=not sys.is_finalizing())
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Raise what the library of a store raises as one error that names the file."""
+        try:
+            yield
+        except Exception as error:
+            if self._whole is not None or isinstance(error, OSError):
+                raise
+            raise ALONE.write_error(self._path, error) from None
 
     def _open(self) -> IO[bytes]:
         if self._file is None:
@@ -155,7 +177,9 @@ class TFRecordWriter:
 
     def _write(self, records: pa.LargeBinaryArray) -> None:
         framed = _native.frame(*arrow_text.parts(records))
-        self._open().write(self._packer.compress(framed.data))
+        file, packed = self._open(), self._packer.compress(framed.data)
+        with self._naming():
+            file.write(packed)
 
     def __enter__(self) -> Self:
         return self
@@ -165,6 +189,26 @@ class TFRecordWriter:
             self.close()
         else:
             self.discard()
+
+
+def drop_upload(file: IO[bytes], *, wait: bool = True) -> bool:
+    """Close a file in a store. Return whether it was still open and nothing of it is there.
+
+    Args:
+        file: The file, as fsspec opened it.
+        wait: Whether to tell the store that the parts which it has are not wanted.
+    """
+    from fsspec.spec import AbstractBufferedFile
+
+    if file.closed or not isinstance(file, AbstractBufferedFile):
+        file.close()
+        return False
+    try:
+        if wait:
+            file.discard()
+    finally:
+        file.closed = True  # else it is uploaded when it is collected
+    return True
 
 
 def records_of(records: TensorLike) -> pa.LargeBinaryArray:

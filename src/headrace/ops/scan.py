@@ -19,6 +19,7 @@ from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec
+from headrace.trace.mixed_text import check_comparisons
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -43,7 +44,9 @@ def scan(
     >>> list(hr.Dataset.range(1, 5).scan(0, lambda total, x: (total + x, total + x)))
     [np.int64(1), np.int64(3), np.int64(6), np.int64(10)]
     """
-    return self._then(Scan, bound_function("scan", scan_func), Carried.start("scan", initial_state), name=name)
+    fn = bound_function("scan", scan_func)
+    check_comparisons(fn, self._node.spec, carries=True)
+    return self._then(Scan, fn, Carried.start("scan", initial_state), name=name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -222,6 +222,12 @@ class Transport:
         asked = "" if tries == 1 else f" (asked {tries} times)"
         return TransportError(f"{name}: {self._said(error, path)}{asked}")
 
+    def write_error(self, path: str, error: Exception) -> TransportError:
+        """Return the error of a file that could not be written because of one of the store's library."""
+        said = self._said(error, path)
+        remedy = ". Credentials are taken from the environment" if "credential" in said.lower() else ""
+        return TransportError(f"{show_path(path)} could not be written: {said}{remedy}")
+
     def missing_bucket(self, path: str) -> str | None:
         """Return the bucket of a file that is not there, if that is not there either."""
         protocol, _, rest = path.rpartition("::")[2].partition("://")

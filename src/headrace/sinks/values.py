@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.types import Nested
 from headrace.ops.shared.scan_state import Carried
 from headrace.plan.capabilities import require_end
+from headrace.trace.mixed_text import check_comparisons
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -49,6 +50,7 @@ def reduce(
     """
     del name
     require_end(self._node, "reduce")
+    check_comparisons(reduce_func, self._node.spec, carries=True)
     carried = Carried.start("reduce", initial_state)
     with iter(self) as it:
         for value in it:

@@ -6,8 +6,8 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from headrace.formats.webdataset.format import KEY, TarSamples
 from headrace.formats.webdataset.tar import BLOCK, LONGEST_NAME, key_and_ending
 from headrace.image.encode import encode_jpeg, encode_png
 from headrace.sinks.deal import Sharding
-from headrace.sinks.writing import Encoded, Encoding, FileWriter, named_columns, write
+from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -84,6 +84,13 @@ def write_webdataset(
     )
 
 
+class EncodedSamples(NamedTuple):
+    """The members of some samples, and the keys of these."""
+
+    members: bytes
+    keys: list[str]
+
+
 class TarEncoding(Encoding):
     """Rows as members of an archive, without times and owners, so that the same rows give the same bytes."""
 
@@ -93,11 +100,16 @@ class TarEncoding(Encoding):
     def __init__(self, index: bool) -> None:
         self._index = index
 
-    def encode(self, blocks: list[Block]) -> bytes:
-        return b"".join(part for block in blocks for part in _members(block))
+    def encode(self, blocks: list[Block]) -> EncodedSamples:
+        parts, keys = [], []
+        for block in blocks:
+            for key, members in _samples(block):
+                keys.append(key)
+                parts += members
+        return EncodedSamples(b"".join(parts), keys)
 
-    def size(self, encoded: bytes) -> int:
-        return len(encoded)
+    def size(self, encoded: EncodedSamples) -> int:
+        return len(encoded.members)
 
     def part(self, file: IO[bytes]) -> FileWriter:
         return Archive(file)
@@ -112,15 +124,25 @@ class Archive(FileWriter):
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self._last: str | None = None
 
-    def write(self, encoded: bytes) -> None:
-        self._file.write(encoded)
+    def write(self, encoded: EncodedSamples) -> None:
+        for key in encoded.keys:
+            if key == self._last:
+                raise ValueError(
+                    f"two samples in a row have the {KEY} {_shown(key)!r}: their files would have the same names, and "
+                    "other readers refuse the second sample or lose the first; give each a key of its own, e.g. with "
+                    f"enumerate().map(lambda i, x: {{**x, '{KEY}': str(i)}})"
+                )
+            self._last = key
+        self._file.write(encoded.members)
 
     def close(self) -> None:
         self._file.write(bytes(2 * BLOCK))
 
 
-def _members(block: Block) -> Encoded:
+def _samples(block: Block) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield the key of each sample, and its members."""
     columns = named_columns(block, "a sample is made of a dict")
     if KEY not in columns:
         raise TypeError(f"a sample needs a {KEY}: map(lambda x: {{'{KEY}': ..., **x}}) gives it one")
@@ -129,14 +151,14 @@ def _members(block: Block) -> Encoded:
         raise TypeError(f"a sample of nothing but a {KEY} has no files and would not be read back: add a component")
     for key, *row in zip(keys, *[values(column) for column in columns.values()], strict=True):
         base = key.decode(errors="surrogateescape") if isinstance(key, bytes) else str(key)
-        for ending, value in zip(columns, row, strict=True):
-            yield tar_member(member_name(base, ending), file_content(ending, value))
+        fields = zip(columns, row, strict=True)
+        yield base, [tar_member(member_name(base, ending), file_content(ending, value)) for ending, value in fields]
 
 
 def member_name(key: str, ending: str) -> str:
     """Return the name of a sample's file; raises ValueError if a reader would not get back this key and ending."""
     name = f"{key}.{ending}"
-    shown = f"{KEY} {key if len(key) <= SHOWN_KEY else key[:SHOWN_KEY] + '…'!r} with the ending {ending!r}"
+    shown = f"{KEY} {_shown(key)!r} with the ending {ending!r}"
     try:
         size = len(name.encode(errors="surrogateescape"))
     except UnicodeEncodeError as error:
@@ -151,6 +173,10 @@ def member_name(key: str, ending: str) -> str:
             "not begin with '__', and no './' or lone '/' at its start; an ending is in lower case and has no slash"
         )
     return name
+
+
+def _shown(key: str) -> str:
+    return key if len(key) <= SHOWN_KEY else key[:SHOWN_KEY] + "…"
 
 
 def tar_member(name: str, content: bytes) -> bytes:

@@ -19,6 +19,8 @@ from headrace.trace.values import Traced
 Path = tuple[Any, ...]
 """The path to a value: the name of an argument, then keys."""
 UNKNOWN: Path = ("",)
+CALLED = object()
+"""The last key of the path to a method of text, which is to be called."""
 _said: dict[Any, Any] = {}
 
 
@@ -38,6 +40,11 @@ SAME_TEXT = frozenset({
     "unicode_split", "upper",
 })  # fmt: skip
 """Names of functions of `hr.text` that turn bytes into bytes and str into str."""
+METHODS = frozenset({
+    "capitalize", "lower", "lstrip", "partition", "removeprefix", "removesuffix", "replace", "rpartition", "rsplit",
+    "rstrip", "split", "splitlines", "strip", "title", "upper",
+})  # fmt: skip
+"""Names of methods of bytes and str whose results are text of the same kind, or hold such."""
 COMPARISONS = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isin", "in1d", "array_equal",
 })  # fmt: skip
@@ -77,14 +84,20 @@ def _mixed(component: object, other: object) -> str | None:
     )
 
 
-def check_comparisons(fn: object, spec: Spec) -> None:
-    """Warn of comparisons in a function's code, of bytes that it gets with str or the reverse."""
+def check_comparisons(fn: object, spec: Spec, *, carries: bool = False) -> None:
+    """Warn of comparisons in a function's code, of bytes that it gets with str or the reverse.
+
+    Args:
+        fn: The function.
+        spec: The elements that it gets.
+        carries: Whether it gets a state first, and then the element as one argument, whatever its structure.
+    """
     while type(fn) is partial:
         fn = fn.func if not fn.args else None
     if not isinstance(fn, FunctionType) or spec.structure is None or not any(map(text_kind, spec.leaves)):
         return
     element = spec.structure.around(spec.leaves)
-    arguments = element if spec.structure.unpacks else (element,)
+    arguments = (None, element) if carries else element if spec.structure.unpacks else (element,)
     named = dict(zip(fn.__code__.co_varnames[: fn.__code__.co_argcount], arguments, strict=False))
     for line, path, other in _comparisons(fn):
         component: Any = named.get(path[0])
@@ -94,9 +107,16 @@ def check_comparisons(fn: object, spec: Spec) -> None:
                     component = component[key] if isinstance(component, dict | tuple) else None
             except (LookupError, TypeError):  # which the function will meet itself
                 component = None
-        said = mixed_text([component], other) if isinstance(component, LeafSpec) else None
+        if not isinstance(component, LeafSpec) or _has_key_like(component, other):
+            continue
+        said = mixed_text([component], list(other) if isinstance(other, dict) else other)
         if said:
             warnings.warn_explicit(said, BytesWarning, fn.__code__.co_filename, line, registry=_said)
+
+
+def _has_key_like(component: LeafSpec, other: object) -> bool:
+    """Return whether it is a dict that has keys for a component, besides those of the other kind of text."""
+    return isinstance(other, dict) and text_kind(component) in map(text_kind, other)
 
 
 Operand = tuple[Path | None, Any, int]
@@ -116,6 +136,10 @@ def _comparisons(fn: FunctionType) -> Iterable[tuple[int, Path, Any]]:
             stack.known.update(dict.fromkeys(names, UNKNOWN if value is None or value[0] is None else value[0]))
         compares = step.opname == "COMPARE_OP" and str(step.argval).removeprefix("bool(").rstrip(")") in ("==", "!=")
         calls = step.opname == "CALL" and step.argval == 2
+        key = stack.key_of_get(i) if step.opname == "CALL" else None
+        if key is not None:
+            yield line, *key
+            continue
         if not compares and not calls and step.opname != "CONTAINS_OP":
             continue
         right = stack.operand(i - (steps[i - 1].opname == "PRECALL"))
@@ -153,6 +177,15 @@ class _Stack:
         name = getattr(called[1], "__name__", None) if called is not None and called[0] is None else None
         return called is not None and name in COMPARISONS and called[1] is getattr(np, name, None)
 
+    def key_of_get(self, call: int) -> tuple[Path, dict[Any, Any]] | None:
+        """Return the path to the key if this instruction calls the `get` of a dict that is known, and the dict."""
+        end, count = call - (self.steps[call - 1].opname == "PRECALL"), self.steps[call].argval
+        start = self._start(end, count - 1) if count in (1, 2) else None
+        key = None if start is None else self.operand(start)
+        called = None if key is None else self.operand(key[2])
+        owner = getattr(called[1], "__self__", None) if called is not None else None
+        return (key[0], owner) if key is not None and key[0] is not None and type(owner) is dict else None
+
     def _constant(self, step: dis.Instruction, end: int) -> Operand:
         return None, step.argval, end
 
@@ -170,11 +203,15 @@ class _Stack:
         return (self.known.get(step.argval, (step.argval,)), None, end) if isinstance(step.argval, str) else None
 
     def _attribute(self, step: dis.Instruction, end: int) -> Operand | None:
-        owner = self.operand(end)
+        owner, name = self.operand(end), str(step.argval)
+        if owner is not None and owner[0] is not None:
+            return ((*owner[0], CALLED), None, owner[2]) if name in METHODS else None
+        if owner is not None and type(owner[1]) is dict and name == "get":
+            return None, owner[1].get, owner[2]
         home = owner[1].__name__ if owner is not None and isinstance(owner[1], ModuleType) else ""
         if owner is None or home.partition(".")[0] not in ("headrace", "numpy"):  # others may import much for a name
             return None
-        return None, getattr(owner[1], str(step.argval), None), owner[2]
+        return None, getattr(owner[1], name, None), owner[2]
 
     def _before(self, _: dis.Instruction, end: int) -> Operand | None:
         return self.operand(end)
@@ -188,6 +225,21 @@ class _Stack:
             items.insert(0, item[1])
             end = item[2]
         return (None, items, end) if items else None
+
+    def _dict(self, step: dis.Instruction, end: int) -> Operand | None:
+        keys: list[Any] = []
+        for _ in range(step.argval):
+            value = self.operand(end)
+            key = None if value is None else self.operand(value[2])
+            if key is None or not isinstance(key[1], str | bytes):
+                return None
+            keys.insert(0, key[1])
+            end = key[2]
+        return None, dict.fromkeys(keys), end
+
+    def _dict_of_constants(self, step: dis.Instruction, end: int) -> Operand | None:
+        start = self._start(end - 1, step.argval)
+        return None if start is None else (None, dict.fromkeys(self.steps[end - 1].argval), start)
 
     def _long_list(self, _: dis.Instruction, end: int) -> Operand:
         return None, self.steps[end - 1].argval, end - 2  # a list of three constants or more
@@ -205,8 +257,13 @@ class _Stack:
         return None if start is None else self._within(start, slice(None))
 
     def _result(self, step: dis.Instruction, end: int) -> Operand | None:
-        """Return what a call gives: text of its first argument's kind, or an array of constants."""
-        start = self._start(end - (self.steps[end - 1].opname == "PRECALL"), step.argval - 1) if step.argval else None
+        """Return what a call gives: text of its first argument's or its object's kind, or an array of constants."""
+        end -= self.steps[end - 1].opname == "PRECALL"
+        before = self._start(end, step.argval)
+        method = None if before is None else self.operand(before)
+        if method is not None and method[0] is not None:
+            return ((*method[0][:-1], slice(None)), None, method[2]) if method[0][-1] is CALLED else None
+        start = self._start(end, step.argval - 1) if step.argval else None
         first = None if start is None else self.operand(start)
         called = None if first is None else self.operand(first[2])
         if first is None or called is None or called[0] is not None:
@@ -233,7 +290,9 @@ class _Stack:
 _READ: dict[str, Callable[[_Stack, dis.Instruction, int], Operand | None]] = {
     "BINARY_SLICE": _Stack._sliced,
     "BINARY_SUBSCR": _Stack._part,
+    "BUILD_CONST_KEY_MAP": _Stack._dict_of_constants,
     "BUILD_LIST": _Stack._list,
+    "BUILD_MAP": _Stack._dict,
     "BUILD_SLICE": _Stack._slice,
     "CALL": _Stack._result,
     "LIST_EXTEND": _Stack._long_list,

@@ -102,13 +102,15 @@ class ScanHints(NamedTuple):
 class ScanResult(NamedTuple):
     """What was found in some bytes, how many of them were consumed, and how many lines these hold.
 
-    With `more` there may be more rows in the others.
+    With `more` there may be more rows in the others. `lacks` is what the end of the file lacks, if anything: its rows
+    are sound, but more may have followed.
     """
 
     parts: list[ScanPart]
     used: int
     lines: int = 0
     more: bool = False
+    lacks: str = ""
 
     @property
     def rows(self) -> int:
@@ -140,6 +142,8 @@ class Format(ABC):
     """Whether `scan` can make objects of texts at once."""
     terminated = False
     """Whether LF ends a record, though the last one may lack it."""
+    has_end = False
+    """Whether a file ends with a marker, which `missing_end` looks for."""
     divisible = False
     """Whether `cut` finds record boundaries; `cuttable` says whether it may be called."""
 
@@ -209,6 +213,13 @@ class Format(ABC):
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         """Return where each record begins, how many bytes they take, and what is wrong with the one after them."""
         raise NotImplementedError(f"{type(self).__name__} files have no index")
+
+    def missing_end(self, data: Bytes) -> str:  # noqa: ARG002
+        """Return what the end of a file lacks whose last bytes are `data`, from some record on; empty if nothing.
+
+        The records are sound: only what is missing shows that the file was cut between two of them.
+        """
+        return ""
 
     def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
         """Find offsets at which a file can be divided into pieces that are read independently.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,15 @@ from headrace.errors import ElementError, HeadraceError
 from headrace.formats.shared.files import file_identity, file_size, local_path, open_path
 from headrace.formats.shared.format import Format, Offsets
 from headrace.formats.shared.packed import PROBE_BYTES
-from headrace.formats.shared.sidecar import SavedIndex, Sidecar, fresh_sidecar, kept_sidecar, put_beside
+from headrace.formats.shared.reader import warn_of_end
+from headrace.formats.shared.sidecar import (
+    MAX_CHECKED_BYTES,
+    SavedIndex,
+    Sidecar,
+    fresh_sidecar,
+    kept_sidecar,
+    put_beside,
+)
 from headrace.formats.shared.window import FileWindow, open_window
 from headrace.plan.capabilities import provides
 from headrace.remote.identity import Identity, signature
@@ -98,8 +107,27 @@ def indexes(names: Sequence[str], form: Format, wanted: bool | str, via: Transpo
         index = index_file(name, form, via, beside=wanted == "beside") if made else fresh_index(name, form, via)
         if index is None:
             return None
+        if form.has_end and local_path(name) is not None:
+            _check_end(name, index, form)
         found.append(index)
     return tuple(found)
+
+
+def _check_end(path: str, index: Index, form: Format) -> None:
+    """Warn if a file on this machine lacks its end: rows that are found by number are read without reading that."""
+    lacks = ""
+    start = int(index.starts(np.array([max(0, index.count - 1)]))[0]) if index.count else 0
+    with suppress(OSError, ValueError):  # the reader reports what is wrong with it
+        file = open_path(path)
+        try:
+            size = (file.size or 0) - start
+            data = np.empty(min(size, MAX_CHECKED_BYTES), np.uint8)
+            if size != len(data) or file.read_into(data, start) != size:
+                return
+        finally:
+            file.close()
+        lacks = form.missing_end(data)
+    warn_of_end(path, lacks)
 
 
 def _check(path: str, form: Format) -> None:
@@ -168,7 +196,7 @@ def _positions(path: str, form: Format, via: Transport) -> tuple[Offsets, bool]:
 
 def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, bool]:
     found: list[Offsets] = []
-    count, open_end = 0, False
+    count, open_end, tail = 0, False, view.data
     try:
         while not view.final:
             view.more()
@@ -178,6 +206,7 @@ def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, b
             if wrong is not None:
                 doubt = "" if view.offset + used else form.doubt(view.data[:PROBE_BYTES].tobytes())
                 raise _damage_error(path, wrong + doubt, count + len(starts), view.offset + used)
+            tail = view.data[int(starts[-1]) if len(starts) else 0 :]
             found.append(starts + view.offset)
             count += len(starts)
             if used:
@@ -185,6 +214,8 @@ def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, b
             view.use(used)
         if view.damage is not None:
             raise _damage_error(path, view.damage, count, view.offset)
+        if form.has_end:
+            warn_of_end(path, form.missing_end(tail))
         return np.concatenate([*found, [view.offset]]).astype(np.int64), open_end
     finally:
         view.close()

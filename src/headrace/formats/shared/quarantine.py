@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from headrace.core.paths import local_only
 from headrace.core.types import Reduced
@@ -18,6 +19,7 @@ log: logging.Logger = logging.getLogger("headrace")
 
 MANIFEST = "manifest.jsonl"
 RECORDS = "records.bin"
+LINE_START = b'{"file": '
 
 
 class Quarantine:
@@ -70,8 +72,8 @@ class Quarantine:
             if self._known is None:
                 self._known = self._met()
             if (file, offset) not in self._known:
-                self._known.add((file, offset))
                 self._write(file, offset, number, reason, pieces, rows)
+                self._known.add((file, offset))
             allowed = max(1.0, self.max_fraction * self.read)
             if self.count > allowed:
                 raise QuarantineError(
@@ -84,8 +86,19 @@ class Quarantine:
         manifest = self.path / MANIFEST
         if not manifest.exists():
             return set()
-        lines = [json.loads(line) for line in manifest.read_text().splitlines() if line.endswith("}")]
-        return {(line["file"], line["offset"]) for line in lines}
+        known: set[tuple[str, int]] = set()
+        for number, line in enumerate(manifest.read_bytes().split(b"\n"), 1):
+            met = _read_line(line)
+            if met is not None:
+                known.add(met[:2])
+            if line and (met is None or not met.whole):
+                log.warning(
+                    "line %d of %s is damaged: a run that wrote it may have been killed, or the disk was full. The bad "
+                    "record that it named is stored again when it is met again",
+                    number,
+                    manifest,
+                )
+        return known
 
     def _write(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes], rows: int) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
@@ -96,8 +109,35 @@ class Quarantine:
             length = records.tell() - at
         line = {"file": file, "offset": offset, "record": number, "reason": reason, "at": at, "length": length}
         line |= {"records": rows} if rows > 1 else {}
-        with (self.path / MANIFEST).open("a") as manifest:
-            manifest.write(json.dumps(line) + "\n")
+        with (self.path / MANIFEST).open("a+b") as manifest:
+            if manifest.tell():
+                manifest.seek(-1, os.SEEK_END)
+                if manifest.read(1) != b"\n":  # the last line was cut short
+                    manifest.write(b"\n")
+            manifest.write(json.dumps(line).encode() + b"\n")
+
+
+class _Met(NamedTuple):
+    """A bad record that a line of a manifest names, and whether the line holds nothing else."""
+
+    file: str
+    offset: int
+    whole: bool
+
+
+def _read_line(line: bytes) -> _Met | None:
+    """Return what a line of a manifest names; None if it names no record.
+
+    Earlier versions appended lines to one that was cut short: the last one of these is whole.
+    """
+    start = 0
+    while start >= 0:
+        try:
+            found = json.loads(line[start:])
+            return _Met(str(found["file"]), int(found["offset"]), not start)
+        except (ValueError, TypeError, LookupError):
+            start = line.find(LINE_START, start + 1)
+    return None
 
 
 class SkipPolicy:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from headrace.columns import Column
-from headrace.errors import StateError
+from headrace.errors import StateError, warn_once
 from headrace.formats.shared.files import File, LocalFile, open_path
 from headrace.formats.shared.format import ALL, Bad, Format, ScanHints, ScanResult
 from headrace.formats.shared.packed import MAGIC_BYTES, PROBE_BYTES, packing, remedy
@@ -108,6 +108,7 @@ class Reader:
         file: File | None = None,
         held: HeldPart | None = None,
     ) -> None:
+        self._path = path
         self._format = form
         self._objects = objects
         self._go_on = go_on
@@ -166,6 +167,8 @@ class Reader:
                 window.use(self._format.lead(window.data))
             starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
             rows = min(len(starts), count - passed)
+            if self._format.has_end and wrong is None and self._is_whole and rows == len(starts):
+                warn_of_end(self._path, self._format.missing_end(window.data[int(starts[-1]) if rows else 0 :]))
             window.use(int(starts[rows]) if rows < len(starts) else used)
             self._number += rows
             passed += rows
@@ -206,6 +209,11 @@ class Reader:
         assert not self._over and not self._borrows
         self._over = self._borrows = True
         return self.at, self._file, self._window
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the window ends where the file does."""
+        return self._window.final and not self._window.cut and self._window.damage is None
 
     def _at(self, offset: int, line: int) -> RecordAt:
         return RecordAt(self._window.offset + offset, self._number, self._line + line)
@@ -281,6 +289,8 @@ class Reader:
         if unmeasured and 0 < scan.rows < want and not window.final and (missing := self._missing(want)) > 0:
             window.more(missing)  # now that the size of rows is known
             scan = self._look(want)
+        if scan.lacks and self._is_whole:
+            warn_of_end(self._path, scan.lacks)
         found = self._placed(scan)
         self._more = scan.more
         last = scan.parts[-1] if scan.parts else None
@@ -338,6 +348,17 @@ class Reader:
                 return
             start = 0
             window.more(needed)
+
+
+def warn_of_end(path: str, lacks: str) -> None:
+    """Warn, once for each file, that a file lacks its end, if it does."""
+    if lacks:
+        warn_once(
+            ("end of file", path),
+            f"{show_path(path)} ends without {lacks}: it may have been cut short between two records, and rows may be "
+            "missing. Compare it with its original and copy it again; if it is complete, write it again with a tool "
+            "that ends its files",
+        )
 
 
 def _opened(path: str, via: Transport, offset: int, file: File | None) -> File:

@@ -27,7 +27,7 @@ from headrace.formats.shared.format import (
     choose_cuts,
 )
 from headrace.formats.text.format import decode_lines
-from headrace.formats.webdataset.tar import DamageError, Member, Sample, samples
+from headrace.formats.webdataset.tar import DamageError, Member, Sample, missing_end, samples
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure, flatten
 
@@ -58,6 +58,7 @@ class TarSamples(Format):
     indexed = True
     skimmed = True
     divisible = True
+    has_end = True
 
     @property
     def structure(self) -> Structure:
@@ -73,16 +74,33 @@ class TarSamples(Format):
         )
 
     def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
-        found = self._found(data, hints)
+        found, lacks = self._checked(data, hints)
         parts = self._parts(data, found)
         if found.wrong is not None:
             doubt = ": is this a tar file?" if hints.first and not len(found.begins) else ""
             wrong = Bad(f"{found.wrong}{doubt}", found.wrong.at, len(data), lost=True)
             return ScanResult([*parts, wrong], wrong.start)
         if len(found.begins) == hints.most:
-            return ScanResult(parts, int(found.ends[-1]), more=True)
+            return ScanResult(parts, int(found.ends[-1]), more=True, lacks=lacks)
         used = int(found.ends[-1]) if len(found.ends) else 0
-        return ScanResult(parts, len(data) if hints.final else used)
+        return ScanResult(parts, len(data) if hints.final else used, lacks=lacks)
+
+    def _checked(self, data: Bytes, hints: ScanHints) -> tuple[FoundSamples, str]:
+        """Return the samples, and what the end of the file lacks, if these bytes show that."""
+        found = self._found(data, hints)
+        if not hints.final or hints.cut or found.wrong is not None:
+            return found, ""
+        if len(found.begins) == hints.most and found.ends[-1] < len(data):  # not all bytes were looked at
+            return found, ""
+        if hints.first and not len(data):
+            return found, missing_end(data)
+        try:
+            return found, self.missing_end(data[found.begins[-1] :] if len(found.begins) else data)
+        except DamageError as error:
+            return found._replace(wrong=DamageError(str(error), len(data))), ""
+
+    def missing_end(self, data: Bytes) -> str:
+        return missing_end(data) if len(data) else ""  # nothing is left if the reader begins at the end
 
     def _found(self, data: Bytes, hints: ScanHints) -> FoundSamples:
         fields = [field.encode(errors="surrogateescape") for field in self.fields]
@@ -146,7 +164,7 @@ class TarSamples(Format):
         return ScannedRows([join(columns) for columns in zip(*[m.columns for m in made], strict=True)], len(made), 0)
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
-        found = replace(self, fields=())._found(data, ScanHints(final=final))
+        found, _ = replace(self, fields=())._checked(data, ScanHints(final=final))
         if found.wrong is not None:
             return found.begins, found.wrong.at, str(found.wrong)
         used = int(found.ends[-1]) if len(found.ends) else 0

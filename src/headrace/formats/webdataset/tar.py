@@ -111,6 +111,32 @@ def _path_of_record(content: bytes) -> str:
     return ""
 
 
+def missing_end(data: Bytes) -> str:
+    """Return what the end of an archive lacks; empty if nothing.
+
+    A tar archive ends with empty blocks. If they are missing, the file may have been cut between two members.
+
+    Args:
+        data: The last bytes of the archive, from a header on; its members are whole.
+
+    Raises:
+        DamageError: The archive ends within the padding of its last member.
+    """
+    at, ended = 0, False
+    while at + BLOCK <= len(data):
+        header = data[at : at + BLOCK].tobytes()
+        ended = header == EMPTY
+        if ended and not data[at:].any():  # at once: there may be gigabytes
+            return ""
+        at += BLOCK
+        if not ended:
+            size, _ = _size_and_name(header, at)
+            at += -(-size // BLOCK) * BLOCK
+    if at > len(data):
+        raise DamageError("the file ends within the padding of its last member", len(data))
+    return "" if ended else "the empty blocks that end a tar archive"
+
+
 def key_and_ending(name: str) -> tuple[str, str] | None:
     """Split a name at the first dot of its last part. Return None if the file is part of no row."""
     name = name.removeprefix("./")
