@@ -9,7 +9,6 @@ import numpy as np
 from headrace.adapters.feed import Adapted, Feed, PlainTarget, Target
 from headrace.columns import Column, values
 from headrace.columns.block import Block
-from headrace.columns.kind import Column
 from headrace.core.frameworks import framework
 from headrace.core.ragged import Ragged
 from headrace.core.types import Array, Component, DeviceLike, LibraryObject, Nested

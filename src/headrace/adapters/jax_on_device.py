@@ -8,7 +8,7 @@ import headrace.image.on_jax as _forms  # noqa: F401 - registers them
 from headrace.adapters.jax import Arrays, cannot_spread
 from headrace.columns import Column
 from headrace.core.frameworks import framework
-from headrace.core.types import Component, DeviceLike, Library, Nested
+from headrace.core.types import Component, DeviceLike, Library, LibraryObject, Nested
 from headrace.device.columns import DeviceColumn
 from headrace.device.cut import is_text
 from headrace.device.on_jax.machine import Place
@@ -67,7 +67,7 @@ class DeviceArrays(Arrays):
         made = [tensor.reshape(shape)] if len(tensor) == 1 else list(tensor)
         return made if sharding is None else [self._divided(array, sharding, path) for array in made]
 
-    def _divided(self, array: Any, sharding: Nested, path: str) -> Component:
+    def _divided(self, array: LibraryObject, sharding: Nested, path: str) -> Component:
         if not sharding.is_fully_addressable:  # several processes: each gives its part
             return self._leaf(self._jax.device_get(array), sharding, path)
         try:

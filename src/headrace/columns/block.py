@@ -51,7 +51,7 @@ _MADE_IN_C = (None, tuple, dict)
 SlicedColumns: TypeAlias = tuple[list[Column], int]
 """Columns, and the number of the first row that counts."""
 MIN_COLUMNS_SLICED_LAZILY = 6
-"""A slice of at least this many columns is made when it is used as such: most are joined with others, or sliced again."""
+"""A slice of at least this many columns is made on use: most are joined with others or sliced again."""
 
 
 class Block:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from headrace.core.types import Argument
+from headrace.core.types import Argument, KeywordArguments
 from headrace.device.forms import UnsupportedError
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.trace.graph import Graph
@@ -149,12 +148,12 @@ def is_text(spec: TensorSpec) -> bool:
     return spec.dtype is None or spec.dtype.kind in TEXT
 
 
-def known_arguments(given: dict[str, Any]) -> dict[str, Any]:
+def known_arguments(given: KeywordArguments) -> KeywordArguments:
     """Return the arguments of an operation as they are known when it is traced: specs in place of values."""
     return map_arguments(given, lambda i: (i.spec or _spec_of(i)) if isinstance(i, Value) else i)  # type: ignore[no-any-return]
 
 
-def slots_for(name: str, given: dict[str, Any], on_cpu: frozenset[str]) -> dict[str, Any]:
+def slots_for(name: str, given: KeywordArguments, on_cpu: frozenset[str]) -> KeywordArguments:
     """Return the arguments of an operation with a Slot in place of each value of the rows."""
     plain = {
         key: Slot(value.slot, value.batched, key in on_cpu) if isinstance(value, Value) else value
@@ -174,7 +173,7 @@ class Slot:
     batched: bool
     on_cpu: bool
 
-    def on_host(self, host: Values, n: int) -> Any:
+    def on_host(self, host: Values, n: int) -> Argument:
         """Return its rows on the CPU."""
         found = host[self.slot]
         return found if self.batched else np.broadcast_to(found, (n, *np.shape(found)))

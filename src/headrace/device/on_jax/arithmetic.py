@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ SAME_IN_JAX = frozenset({"flip", "fliplr", "flipud", "roll", "repeat", "tile", "
 PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
-def cast(jax: Library, x: Any, dtype: DType) -> JaxArray:
+def cast(jax: Library, x: JaxArray, dtype: DType) -> JaxArray:
     """Return a value in this dtype, or the 32 bits of it; floats become small integers as on the CPU."""
     x = jax.numpy.asarray(x)
     wanted = jax.dtypes.canonicalize_dtype(dtype)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.columns import Column
-from headrace.core.types import Argument, Array
+from headrace.core.types import Argument, Arguments, Array, Library, UserFunction
 from headrace.device.columns import DeviceColumn
 from headrace.device.cut import TEXT, Cut, Slot, known_arguments, slots_for
 from headrace.device.forms import UnsupportedError, arguments_of
@@ -36,7 +36,7 @@ class RowStep:
 
     name: str
     slots: range
-    run: Callable[[Any, dict[int, JaxArray], Prepared], JaxArray]
+    run: Callable[[Library, dict[int, JaxArray], Prepared], JaxArray]
     prepare: Callable[[Values, int], Prepared]
 
 
@@ -46,7 +46,7 @@ class JaxProgram:
 
     structure: Structure
     spec: Spec
-    outputs: tuple[Any, ...]
+    outputs: Arguments
     """For each component a slot, or a constant in a tuple."""
     template: Values
     captured: list[tuple[int, Array]]
@@ -138,7 +138,7 @@ class JaxProgram:
         return jax.jit(jax.vmap(one_row, in_axes=(0, 0, None)))  # type: ignore[no-any-return]
 
     def _output(
-        self, machine: JaxMachine, output: Any, host: Values, made: dict[int, JaxArray], n: int, usage: Usage
+        self, machine: JaxMachine, output: Argument, host: Values, made: dict[int, JaxArray], n: int, usage: Usage
     ) -> Column:
         if isinstance(output, tuple):
             value = output[0]
@@ -161,7 +161,9 @@ def _padded(array: Array, count: int) -> Array:
     return np.concatenate([array, np.repeat(array[-1:], missing, 0)]) if missing else array
 
 
-def make_jax_program(fns: Any, spec: Spec, *, draws: bool, rows: int, sizes: dict[int, int] | None) -> JaxProgram:
+def make_jax_program(
+    fns: UserFunction, spec: Spec, *, draws: bool, rows: int, sizes: dict[int, int] | None
+) -> JaxProgram:
     """Return the program of a function for elements of this spec. Raise DeviceError if JAX cannot run it."""
 
     def cut(path: Path, graph: Graph) -> JaxProgram:
@@ -233,7 +235,7 @@ class _JaxCut(Cut):
                 raise IndexError(f"index is out of bounds for axis 0 with size {size}")
             return {"index": np.where(places < 0, places + size, places).astype(np.int32)}
 
-        def look_up(jax: Any, row: dict[int, JaxArray], prepared: Prepared) -> JaxArray:
+        def look_up(jax: Library, row: dict[int, JaxArray], prepared: Prepared) -> JaxArray:
             return run(jax, {**row, index.slot: prepared["index"]})
 
         return RowStep(step.name, slots, look_up, prepare)
@@ -267,7 +269,7 @@ def _operation(step: Step) -> RowStep:
         rows = frozenset(name for name, v in here.items() if isinstance(v, Slot))
         return form.prepare(shape, n, rows, **known)
 
-    def run(jax: Any, row: dict[int, JaxArray], prepared: Prepared) -> JaxArray:
+    def run(jax: Library, row: dict[int, JaxArray], prepared: Prepared) -> JaxArray:
         values = {name: row[slot] for name, slot in there.items()}
         return form.run(jax, **values, **{**settings, **prepared})
 

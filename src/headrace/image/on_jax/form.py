@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Library
+from headrace.core.types import Argument, Library
 from headrace.device.on_jax.forms import JAX_FORMS, JaxArray, JaxForm, Prepared
 from headrace.image.operation import Each, each_row
 
@@ -55,13 +54,13 @@ def jax_image_form(
     first, *others = signature.parameters
 
     def register(run: Run) -> Run:
-        def form(jax: Library, **given: Any) -> JaxArray:
+        def form(jax: Library, **given: Argument) -> JaxArray:
             image = given.pop(first)
             if image.ndim == 4:
                 return jax.vmap(lambda one: run(jax, one, **given))(image)
             return run(jax, image, **given)
 
-        def prepared(shape: tuple[int, ...], count: int, rows: frozenset[str], **given: Any) -> Prepared:
+        def prepared(shape: tuple[int, ...], count: int, rows: frozenset[str], **given: Argument) -> Prepared:
             if not each:
                 return {}
             if prepare is amounts:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from headrace.core.types import Library, TensorLike
+from headrace.core.types import Argument, Array, Library, TensorLike
 from headrace.device.on_jax.forms import JaxArray, Prepared
 from headrace.image import geometry, random
 from headrace.image.on_jax.form import Sizes, jax_image_form
@@ -50,7 +48,7 @@ def _central_crop(_jax: Library, image: JaxArray, central_fraction: float) -> Ja
     return image[top : top + height, left : left + width]
 
 
-def _corners(cuts: Any) -> Prepared:
+def _corners(cuts: Array) -> Prepared:
     return {"corner": np.ascontiguousarray(cuts[:, :2], np.int32)}
 
 
@@ -79,13 +77,13 @@ def _crop_to_box(jax: Library, image: JaxArray, target_height: int, target_width
     return _cut(jax, image, corner, target_height, target_width)
 
 
-def framed(jax: Library, image: JaxArray, corner: Any, height: int, width: int) -> JaxArray:
+def framed(jax: Library, image: JaxArray, corner: JaxArray, height: int, width: int) -> JaxArray:
     """Return the image from its corner on within zeros."""
     frame = jax.numpy.zeros((height, width, image.shape[2]), image.dtype)
     return jax.lax.dynamic_update_slice(frame, image, (corner[0], corner[1], 0))
 
 
-def _frame_corners(images: Sizes, **given: Any) -> Prepared:
+def _frame_corners(images: Sizes, **given: Argument) -> Prepared:
     return _corners(geometry.corners_within(images, **given))
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from headrace.core.types import Array, Library
+from headrace.core.types import AnyFunction, Argument, Array, KeywordArguments, Library
 from headrace.device.on_jax.forms import JAX_FORMS, JaxArray, JaxForm, Prepared
 from headrace.image import mixing
 
@@ -18,7 +16,7 @@ def _probabilities(labels: Array, classes: int | None) -> Array:
     return np.stack([mixing.one_hot(batch, classes) for batch in labels])
 
 
-def _labels(shape: tuple[int, ...], given: dict[str, Any]) -> Prepared:
+def _labels(shape: tuple[int, ...], given: KeywordArguments) -> Prepared:
     labels = given.get("labels")
     if labels is None:  # probabilities, on the device
         return {}
@@ -30,7 +28,7 @@ def _rolled(jax: Library, x: JaxArray) -> JaxArray:
     return jax.numpy.roll(x, 1, 0)
 
 
-def _shares(shape: tuple[int, ...], count: int, rows: frozenset[str], **given: Any) -> Prepared:
+def _shares(shape: tuple[int, ...], count: int, rows: frozenset[str], **given: Argument) -> Prepared:
     del count, rows
     shares = np.array([mixing.beta_of_uniform(float(d), given["alpha"]) for d in given["draw"]], np.float32)
     return {**_labels(shape, given), "draw": shares}
@@ -48,7 +46,7 @@ def _mixup(
     return mixed(images), mixed(labels)
 
 
-def _boxes(shape: tuple[int, ...], count: int, rows: frozenset[str], **given: Any) -> Prepared:
+def _boxes(shape: tuple[int, ...], count: int, rows: frozenset[str], **given: Argument) -> Prepared:
     del count, rows
     height, width = shape[1:3]
     boxes = [mixing.cutmix_box(row, height, width, given["alpha"]) for row in given["draws"]]
@@ -68,7 +66,7 @@ def _cutmix(
     return jnp.where(inside, _rolled(jax, images), images), kinds * kept + _rolled(jax, kinds) * (1 - kept)
 
 
-def _register(operation: Callable[..., Any], draws: str, run: Callable[..., Any], prepare: Any) -> None:
+def _register(operation: AnyFunction, draws: str, run: AnyFunction, prepare: AnyFunction) -> None:
     on_cpu = frozenset({draws, "labels"})
     JAX_FORMS[operation.__name__] = JaxForm(
         run, inspect.signature(operation), on_cpu, prepare, None, floats_stay=frozenset({"labels"})
