@@ -32,7 +32,7 @@ def to_jax(
     sharding: Nested = None,
     prefetch: int | None = None,
     shard: bool | tuple[int, int] = True,
-) -> Feed:
+) -> JaxFeed:
     """Return the elements as JAX arrays, copied to their device ahead of the consumer.
 
     - `device`: a `jax.Device`; None is JAX's default device.

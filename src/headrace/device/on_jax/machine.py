@@ -41,7 +41,7 @@ class JaxMachine:
     def __init__(self, place: Place) -> None:
         self.jax: Library = framework("jax", "to_jax")
         self._place = place
-        self.device = str(place.rows)
+        self.device: str = str(place.rows)
         devices = getattr(place.rows, "device_set", None) or {place.rows}
         self._on_cpu = all(device.platform == "cpu" for device in devices)
 
