@@ -214,7 +214,7 @@ def test_shards():
 
 @pytest.fixture
 def no_credentials(monkeypatch, tmp_path):
-    """A store whose library finds no credentials, and what is raised where nobody can catch it."""
+    """A store whose library finds no credentials, and what is raised where no caller can catch it."""
     s3fs = pytest.importorskip("s3fs")
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
