@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.core.types import Argument, KeywordArguments
+from headrace.columns import Column
+from headrace.core.types import Argument, Array, KeywordArguments
+from headrace.device.columns import DeviceColumn
 from headrace.device.forms import UnsupportedError
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.trace.graph import Graph
 from headrace.trace.paths import Path
 from headrace.trace.recorder import Recorder
-from headrace.trace.values import Step, Value, Values, leaves, map_arguments
+from headrace.trace.values import Step, Value, Values, do_steps, leaves, map_arguments
 
 TEXT = "SUO"
 
@@ -31,6 +33,31 @@ class Sides:
     """The slots of the CPU that the device's steps read."""
     read: set[int]
     """The slots that are read on the CPU."""
+
+
+class HostSide:
+    """The CPU's part of a program: the same for every library that runs the device's."""
+
+    template: Values
+    captured: list[tuple[int, Array]]
+    guards: list[Callable[[], bool]]
+    host: list[Step]
+    on_cpu: frozenset[int]
+
+    def current(self) -> bool:
+        """Return whether what the function holds on to is still what it was."""
+        return all(guard() for guard in self.guards)
+
+    def host_values(self, columns: list[Column], n: int) -> Values:
+        """Return the values of `n` rows after the CPU's steps."""
+        host = self.template.copy()
+        for i, column in enumerate(columns):
+            known = column.fetch() if isinstance(column, DeviceColumn) and i in self.on_cpu else column
+            host[i] = np.ascontiguousarray(known) if isinstance(known, np.ndarray) else known
+        for slot, array in self.captured:
+            host[slot] = array
+        do_steps(self.host, host, n)
+        return host
 
 
 class Cut(ABC):

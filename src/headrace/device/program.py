@@ -16,7 +16,7 @@ from headrace.columns import Column
 from headrace.core.types import Argument, Array, UserFunction
 from headrace.device import arithmetic
 from headrace.device.columns import DeviceColumn
-from headrace.device.cut import TEXT, Cut, Slot, known_arguments, slots_for
+from headrace.device.cut import TEXT, Cut, HostSide, Slot, known_arguments, slots_for
 from headrace.device.forms import FORMS, UnsupportedError, arguments_of, form_of
 from headrace.device.machine import Machine, Usage
 from headrace.device.pixels import DeviceValue, Pixels
@@ -26,7 +26,7 @@ from headrace.plan.structure import Structure
 from headrace.trace.graph import Graph
 from headrace.trace.paths import Path
 from headrace.trace.tracing import record
-from headrace.trace.values import Operand, Step, Values, do_steps
+from headrace.trace.values import Operand, Step, Values
 
 if TYPE_CHECKING:
     from headrace.device.pixels import DeviceValue
@@ -43,7 +43,7 @@ DeviceStep = Callable[[Machine, Values, dict[int, DeviceValue], int], None]
 
 
 @dataclass
-class Program:
+class Program(HostSide):
     """What a function does to a block of rows of one kind."""
 
     structure: Structure
@@ -67,10 +67,6 @@ class Program:
     on_host: list[str] = field(default_factory=list)
     on_device: list[str] = field(default_factory=list)
 
-    def current(self) -> bool:
-        """Return whether what the function holds on to is still what it was."""
-        return all(guard() for guard in self.guards)
-
     @property
     def summary(self) -> str:
         """For `explain`."""
@@ -80,13 +76,7 @@ class Program:
 
     def run(self, machine: Machine, columns: list[Column], n: int, usage: Usage) -> list[list[Column]]:
         """Return the columns of the result for `n` rows: for all at once, or, if they differ in size, for each row."""
-        host = self.template.copy()
-        for i, column in enumerate(columns):
-            known = column.fetch() if isinstance(column, DeviceColumn) and i in self.on_cpu else column
-            host[i] = np.ascontiguousarray(known) if isinstance(known, np.ndarray) else known
-        for slot, array in self.captured:
-            host[slot] = array
-        do_steps(self.host, host, n)
+        host = self.host_values(columns, n)
         values: dict[int, DeviceValue] = {}
         with machine.queue(), machine.timed(usage):
             for slot in self.moved:

@@ -11,7 +11,7 @@ import numpy as np
 from headrace.columns import Column
 from headrace.core.types import Argument, Arguments, Array, Library, UserFunction
 from headrace.device.columns import DeviceColumn
-from headrace.device.cut import TEXT, Cut, Slot, known_arguments, slots_for
+from headrace.device.cut import TEXT, Cut, HostSide, Slot, known_arguments, slots_for
 from headrace.device.forms import UnsupportedError, arguments_of
 from headrace.device.machine import Usage
 from headrace.device.on_jax.arithmetic import lookup_of, operation_of
@@ -22,7 +22,7 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.trace.graph import Graph, column_spec
 from headrace.trace.paths import Path
-from headrace.trace.values import Step, Value, Values, do_steps
+from headrace.trace.values import Step, Value, Values
 
 NOTHING_STATIC = (
     "the sizes of its rows are not known, and JAX computes with arrays of one shape: decode and resize images to one "
@@ -41,7 +41,7 @@ class RowStep:
 
 
 @dataclass
-class JaxProgram:
+class JaxProgram(HostSide):
     """What a function does to a block of rows of one kind."""
 
     structure: Structure
@@ -65,10 +65,6 @@ class JaxProgram:
     """How many rows the compiled function has."""
     _compiled: Any = field(default=None, repr=False)
 
-    def current(self) -> bool:
-        """Return whether what the function holds on to is still what it was."""
-        return all(guard() for guard in self.guards)
-
     @property
     def summary(self) -> str:
         """For `explain`."""
@@ -78,13 +74,7 @@ class JaxProgram:
 
     def run(self, machine: JaxMachine, columns: list[Column], n: int, usage: Usage) -> list[list[Column]]:
         """Return the columns of the result for at most `rows` rows, those of the device padded to that number."""
-        host = self.template.copy()
-        for i, column in enumerate(columns):
-            known = column.fetch() if isinstance(column, DeviceColumn) and i in self.on_cpu else column
-            host[i] = np.ascontiguousarray(known) if isinstance(known, np.ndarray) else known
-        for slot, array in self.captured:
-            host[slot] = array
-        do_steps(self.host, host, n)
+        host = self.host_values(columns, n)
         made: dict[int, JaxArray] = {}
         if self.device:
             prepared = [step.prepare(host, n) for step in self.device]
