@@ -201,7 +201,7 @@ class Slow(LazyBlock):
 
     def make(self):
         self._gate.wait()
-        self._columns = [np.arange(3)]
+        self.columns = [np.arange(3)]
 
 
 def test_a_merge_that_was_cut_belongs_to_several_threads():
