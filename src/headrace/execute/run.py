@@ -64,7 +64,7 @@ class Pass:
     ) -> None:
         self.prepare = prepare
         self.block_rows = block_rows
-        self.stepwise = False
+        self.stepwise: bool = False
         self.options = options
         self.scan = scan
         self.stage: Stage = Stage("pass")
