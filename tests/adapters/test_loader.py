@@ -57,7 +57,10 @@ def test_a_state_that_only_workers_know_is_refused_and_the_way_that_works_is_nam
     next(it)
     with pytest.raises(hr.StateError, match=r"workers of a DataLoader.*StatefulDataLoader"):
         feed.state_dict()
+    workers = it._workers
     del it
+    for worker in workers:  # one may begin its pass only now, and PyTorch does not always wait for all of them
+        worker.join()
     with pytest.raises(hr.StateError, match="workers"):
         feed.state_dict()
     feed.load_state_dict(start)
