@@ -5,6 +5,7 @@
 #include "limited.h"
 #include "python.h"
 #include "recent_text.h"
+#include "team.h"
 
 namespace headrace::python {
 
@@ -76,23 +77,35 @@ nb::object bytes_pick(nb::list given, ConstInts which, ConstInts bounds) {
   return numpy(out);
 }
 
-// The bytes of all rows and the offset of each; None if one of them is not a bytes object.
+constexpr size_t kShortCopyBytes = size_t(1) << 20;  // copying fewer takes less time than releasing the GIL may cost
+
+// The bytes of all rows and the offset of each; None if one of them is not a bytes object. Nobody else has `rows`.
 nb::object join_bytes(nb::list rows) {
-  size_t total = 0;
+  const int64_t count = int64_t(rows.size());
+  headrace::Growing<int64_t> offsets;
+  int64_t* const at = offsets.extend(size_t(count) + 1);
+  std::vector<const char*> found(static_cast<size_t>(count));
+  at[0] = 0;
+  int64_t next = 0;
   for (nb::handle row : rows) {
     if (!PyBytes_CheckExact(row.ptr())) return nb::none();
-    total += bytes_size(row.ptr());
+    found[size_t(next)] = bytes_data(row.ptr());
+    at[next + 1] = at[next] + int64_t(bytes_size(row.ptr()));
+    ++next;
   }
+  const size_t total = size_t(at[count]);
   headrace::Growing<uint8_t> values;
-  headrace::Growing<int64_t> offsets;
-  uint8_t* out = values.extend(total);
-  int64_t* at = offsets.extend(rows.size() + 1);
-  *at = 0;
-  for (nb::handle row : rows) {
-    const size_t size = bytes_size(row.ptr());
-    if (size) std::memcpy(out + *at, bytes_data(row.ptr()), size);
-    at[1] = *at + int64_t(size);
-    ++at;
+  uint8_t* const out = values.extend(total);
+  const auto copy = [&found, at, out](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (at[i + 1] > at[i]) std::memcpy(out + at[i], found[size_t(i)], size_t(at[i + 1] - at[i]));
+    }
+  };
+  if (total < kShortCopyBytes) {
+    copy(0, count);
+  } else {
+    const nb::gil_scoped_release released;
+    headrace::in_pieces(count, headrace::grain_of(count, int64_t(total)), copy);
   }
   return nb::make_tuple(numpy(values), numpy(offsets));
 }

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import logging
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.columns.dense import copy_with_help
 from headrace.core.frameworks import framework
 from headrace.core.types import Array, DeviceLike, Library, LibraryObject, TorchTensor
 from headrace.device.pixels import DeviceValue
 from headrace.errors import TransportError
+from headrace.plan.once import cached_property
 
 if TYPE_CHECKING:
     from headrace.device.pixels import DeviceValue
 
     pass
+
+log: logging.Logger = logging.getLogger("headrace")
 
 TORCH = "map(device=…)"
 """What needs PyTorch, for the error if it is missing."""
@@ -100,6 +107,23 @@ class Machine:
         """Whether work is queued instead of done at once."""
         return bool(self.device.type == "cuda")
 
+    @cached_property
+    def kernels(self) -> ModuleType | None:
+        """The kernels that read pixels, with the results of PyTorch's operations; None if Triton cannot run them."""
+        if not self.on_gpu:
+            return None
+        try:
+            made = importlib.import_module("headrace.device.triton_kernels")
+            made.try_out(self)
+        except Exception as error:
+            log.warning(
+                "%s: crops and resizes run by PyTorch's indexing, which takes about ten times as long, because Triton "
+                "cannot compile kernels here (%s): install triton and a C compiler",
+                self.device, error,
+            )  # fmt: skip
+            return None
+        return made
+
     @contextlib.contextmanager
     def queue(self) -> Iterator[None]:
         """Queue the device's work on the side stream; say what to do if its memory is full."""
@@ -136,8 +160,13 @@ class Machine:
 
         A copy to a GPU goes through page-locked memory, which PyTorch keeps until the copy is done.
         """
-        tensor = self.torch.from_numpy(writable_view(np.asarray(array, order="C")))
-        return tensor if self.stream is None else tensor.pin_memory().to(self.device, non_blocking=True)
+        rows = np.asarray(array, order="C")
+        tensor = self.torch.from_numpy(writable_view(rows))
+        if self.stream is None:
+            return tensor
+        locked = self.torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        copy_with_help(rows, locked.numpy())  # by our threads: those of PyTorch spin when they are done
+        return locked.to(self.device, non_blocking=True)
 
     def fetch(self, tensor: TorchTensor) -> Array:
         """Return a tensor as an array; on the CPU in the same memory."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, Varied, as_varied, values
-from headrace.core.types import AnyFunction, TorchTensor
+from headrace.core.types import AnyFunction, Library, TorchTensor
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
@@ -116,17 +116,25 @@ class Pixels:
         if self.untouched:
             return self.flat.reshape(len(self), *shape)
         height, width, _ = shape
+        if (kernels := self.kernels(machine, height)) is not None:
+            return kernels.copy(machine, self)
         count = len(self)
         y = np.broadcast_to(np.arange(height), (count, height))
         x = np.broadcast_to(np.arange(width), (count, width))
         return self.gather(machine, y, x)
 
+    def kernels(self, machine: Machine, height: int) -> Library | None:
+        """Return the kernels that read these images into `height` rows, if there are any."""
+        if len(self) and (self.shapes[:, 2] != self.shapes[0, 2]).any():
+            raise ValueError("images of different numbers of channels: give decode_jpeg channels=3")
+        return machine.kernels if machine.kernels is not None and machine.kernels.fits(self, height) else None
+
     def gather(self, machine: Machine, y: Numbers, x: Numbers) -> DeviceValue:
         """Return the pixels at rows `y[i]` and columns `x[i]` of image i: (images, len(y), len(x), channels)."""
         torch = machine.torch
         count, channels = len(self), int(self.shapes[0, 2]) if len(self) else 0
-        if (self.shapes[:, 2] != channels).any():
-            raise ValueError("images of different numbers of channels: give decode_jpeg channels=3")
+        if (kernels := self.kernels(machine, y.shape[1])) is not None:
+            return kernels.gather(machine, self, y, x)
         at_once = max(1, MAX_VALUES_AT_ONCE // max(1, y.shape[1] * x.shape[1] * channels))
         across = self.starts[:, None] + x * self.strides[:, 1:2]
         down = y * self.strides[:, 0:1]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
 from headrace.columns.lazy_block import join_late
+from headrace.core.override import override
 from headrace.errors import ElementError
 from headrace.execute.row_by_row import IsLast
 from headrace.execute.stages.run_delay import RunDelay
@@ -221,20 +222,36 @@ class Pace:
             self.rows = max(1, rows // FRESH_FRACTION)
 
 
+class WholeRequests(Pace):
+    """Request as many rows as the consumer does: it works on all of them at once, such as a device."""
+
+    @override
+    def learn(self, rows: int, nbytes: int, nanoseconds: int) -> None:
+        """Learn nothing: the consumer knows how many rows it can take."""
+
+
 MIN_BLOCK_ROWS = 64
 """Blocks of fewer rows are joined with the rows after them, because a block costs as much as this many rows."""
+ENOUGH_BLOCK_BYTES = 1 << 20
+"""Blocks of this size are not joined: copying their rows costs more than another block."""
 
 
 def with_more(item: Pulled, want: int, pull: Callable[[int], Pulled]) -> Made:
     """Join an item of few rows with the rows after it. Call this only if the time of making rows is unobservable."""
     if not isinstance(item, Block) or item.rows >= min(want, MIN_BLOCK_ROWS):
         return item
-    parts, rows = [item], item.rows
+    parts, rows, nbytes = [item], item.rows, item.nbytes
     rest: list[Item] = []
-    while rows < min(want, MIN_BLOCK_ROWS) and not rest and (other := pull(want - rows)) is not END:
+    while (
+        rows < min(want, MIN_BLOCK_ROWS)
+        and nbytes < ENOUGH_BLOCK_BYTES
+        and not rest
+        and (other := pull(want - rows)) is not END
+    ):
         if isinstance(other, Block) and other.rows < MIN_BLOCK_ROWS and other.structure == item.structure:
             parts.append(other)
             rows += other.rows
+            nbytes += other.nbytes
         else:
             rest.append(other)
     made = item if len(parts) == 1 else join_late(parts)

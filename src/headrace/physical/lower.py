@@ -13,6 +13,7 @@ from headrace.indexed.numbered import Numbered
 from headrace.ops.cache import Cache
 from headrace.ops.filter import Filter
 from headrace.ops.map import Map
+from headrace.ops.prefetch import Prefetch
 from headrace.ops.random_map import RandomMap
 from headrace.ops.shared.filter_first import FilterFirst
 from headrace.ops.shared.gather import Gather, RowsByNumber
@@ -26,7 +27,7 @@ from headrace.physical.scan import ParallelScan, without_threads
 from headrace.physical.strands import Strand
 from headrace.plan.access import is_brief
 from headrace.plan.capabilities import AcceptsDevice, device_of_rows, provides
-from headrace.plan.node import Ahead, Node, walk
+from headrace.plan.node import Ahead, Node, rebuild, walk
 from headrace.plan.prepared import Prepared
 from headrace.sources.parts import Parts
 from headrace.sources.sql.dense import DenseRows
@@ -62,7 +63,7 @@ class NestedPlans:
 
 def lower_pass(plan: Node, threads: int, choices: list[Choice] | None = None) -> Node:
     """Return the physical plan of one pass over a plan as written. `choices` gets each choice with its reason."""
-    ruled = from_device(apply_rules(plan, choices), choices)
+    ruled = fed_ahead(from_device(apply_rules(plan, choices), choices), threads, choices)
     ahead = with_final_prefetch(ruled)
     if choices is not None:
         if ahead is not ruled:
@@ -82,6 +83,20 @@ def from_device(plan: Node, choices: list[Choice] | None) -> Node:
     from headrace.ops.device_map import FromDevice
 
     return FromDevice(plan)
+
+
+def fed_ahead(plan: Node, threads: int, choices: list[Choice] | None) -> Node:
+    """Return the plan with the rows of maps on a device made ahead of them, if that is unobservable."""
+
+    def change(node: Node) -> Node:
+        rows = node.inputs[0] if device_of_rows(node) is not None else None  # such nodes have one input
+        if rows is None or device_of_rows(rows) is not None or not rows.pure or rows.ahead:
+            return node
+        if choices is not None:
+            choices.append(Choice("prefetch", node.operation, "the CPU makes the next rows while the device works"))
+        return node.with_inputs((Prefetch(rows, None, whole=True),))
+
+    return plan if threads < 2 else rebuild(plan, change)
 
 
 def pulls_blocks(plan: Node) -> bool:

@@ -13,7 +13,7 @@ from headrace.execute.stages.autotune import MAX_THREADS, Climb, Depth
 from headrace.execute.stages.channel import Limits
 from headrace.execute.stages.unordered import Delivery, Remaining, Unordered
 from headrace.execute.stages.workers import Flow, Task, Work, WorkerStream, do_nothing, rows_key
-from headrace.execute.stream import ASSUMED_READER_THREADS, Pace, Source
+from headrace.execute.stream import ASSUMED_READER_THREADS, Pace, Source, WholeRequests
 from headrace.execute.verified_rows import open_again, open_late
 from headrace.options import AUTOTUNE
 from headrace.plan.access import late_bytes
@@ -38,6 +38,7 @@ CPUS_PER_INITIAL_THREAD = 4
 
 
 NO_WORK = Task()
+WHOLE_REQUESTS = Task(whole=True)
 
 
 def read_ahead(
@@ -130,6 +131,8 @@ def _stage(ctx: Context, source: Source, task: Task, flow: Flow) -> WorkerStream
     pace = Pace(1) if task.one_by_one else ctx.run.pace(threads=crowd, remote=task.remote is not None)
     if task.one_by_one and task.lot > 1 and ctx.run.block_rows is None:
         pace = Pace(most=task.lot, threads=max(1, threads))
+    if task.whole and ctx.run.block_rows is None:
+        pace = WholeRequests()
     pace.begin_with(ctx.run.tuner.widths.get(rows_key(ctx.stage)))
     return WorkerStream(source, task, flow, ctx.run, ctx.stage, pace)
 

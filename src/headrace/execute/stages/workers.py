@@ -97,9 +97,11 @@ class Task:
         remote: The processes that do the work.
         lot: Rows that go one by one are grouped up to this many if that takes no longer than a hand-over is worth.
         lots: A consumer that does the work itself processes up to this many items per call, as many as the source
-        gives. unseen: Whether the number of threads and the time of the work are unobservable. Then the number is
-        tuned. written: The node that gives the same rows with no work to do, to continue if lazily read records prove
-        corrupt.
+            gives.
+        whole: Whether rows are taken as many at a time as the consumer requests.
+        unseen: Whether the number of threads and the time of the work are unobservable. Then the number is tuned.
+        written: The node that gives the same rows with no work to do, to continue if lazily read records prove
+            corrupt.
     """
 
     work: Work = do_nothing
@@ -108,6 +110,7 @@ class Task:
     remote: Processes | None = None
     lot: int = 1
     lots: int = 1
+    whole: bool = False
     unseen: bool = False
     written: Node | None = None
 

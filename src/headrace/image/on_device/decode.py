@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headrace.columns.arrow_text import parts
 from headrace.core.frameworks import framework
-from headrace.core.types import Argument
+from headrace.core.types import Argument, TorchTensor
 from headrace.device.forms import device_form
 from headrace.device.machine import writable_view
 from headrace.device.pixels import DeviceValue, Pixels
@@ -72,13 +72,15 @@ def _decode(
     rows = bytes_column(contents)
     data, offsets = parts(rows)
     headers = read_headers(data, offsets, max_pixels, JPEG)
-    files = [data[a:b] for a, b in pairwise(offsets)]
+    files = [data[a:b] for a, b in pairwise(offsets.tolist())]
     stored = headers[:, 3]
     alike = np.isin(stored, (1, 3)) & ((channels or stored) == 3) | (stored == 1) & (channels in (0, 1))
     images: list[DeviceValue] = [None] * len(files)
     there = [i for i in np.flatnonzero(alike).tolist() if is_baseline(files[i])]
     if there:
-        for i, tensor in zip(there, _by_gpu(machine, [files[i] for i in there], channels), strict=True):
+        held = machine.torch.from_numpy(writable_view(data))
+        tensors = [held[offsets[i] : offsets[i + 1]] for i in there]
+        for i, tensor in zip(there, _by_gpu(machine, tensors, channels), strict=True):
             images[i] = tensor
     for number in [number for number, image in enumerate(images) if image is None]:
         arguments = (channels, ratio, fancy_upscaling, try_recover_truncated, dct_method)
@@ -87,13 +89,12 @@ def _decode(
     return _flat(machine, images)
 
 
-def _by_gpu(machine: Machine, files: list[NDArray[np.uint8]], channels: int) -> list[DeviceValue]:
+def _by_gpu(machine: Machine, files: list[TorchTensor], channels: int) -> list[DeviceValue]:
     """Return images of the files (channels, height, width); None for all if one of them stops the decoder."""
     io = framework("torchvision.io", 'map(decode_jpeg, device="cuda")')
     mode = {0: io.ImageReadMode.UNCHANGED, 1: io.ImageReadMode.GRAY, 3: io.ImageReadMode.RGB}[channels]
-    tensors = [machine.torch.from_numpy(writable_view(file)) for file in files]
     try:
-        made: list[DeviceValue] = io.decode_jpeg(tensors, mode=mode, device=machine.device)
+        made: list[DeviceValue] = io.decode_jpeg(files, mode=mode, device=machine.device)
     except machine.torch.OutOfMemoryError:
         raise
     except RuntimeError:  # the CPU decodes them then, and finds the one at fault

@@ -66,6 +66,8 @@ def _between(sizes: Numbers, wanted: int) -> tuple[Numbers, Numbers, NDArray[np.
 
 
 def _bilinear(machine: Machine, pixels: Pixels, height: int, width: int) -> DeviceValue:
+    if (kernels := pixels.kernels(machine, height)) is not None:
+        return kernels.bilinear(machine, pixels, height, width)
     top, bottom, down = _between(pixels.shapes[:, 0], height)
     left, right, across = _between(pixels.shapes[:, 1], width)
     part = machine.put(across)[:, None, :, None]
