@@ -27,13 +27,16 @@ class Form:
 
     `run` gets the machine and the operation's arguments by name: values of the rows as tensors or Pixels, but NumPy
     arrays for those named in `on_cpu`, which decide about places and amounts. `check` gets the arguments as they are
-    known when the function is traced, and returns why they are not supported.
+    known when the function is traced, and returns why they are not supported. `prepare` gets the machine
+    and the arguments that the CPU has, ahead of `run` and on another thread, and returns those that `run` gets in their
+    place.
     """
 
     run: Callable[..., DeviceValue]
     signature: inspect.Signature
     on_cpu: frozenset[str]
     check: Callable[..., str | None] | None
+    prepare: Callable[..., dict[str, Argument]] | None = None
 
 
 FORMS: dict[str, Form] = {}
@@ -46,11 +49,12 @@ def device_form(
     *,
     on_cpu: tuple[str, ...] = (),
     check: Callable[..., str | None] | None = None,
+    prepare: Callable[..., dict[str, Argument]] | None = None,
 ) -> Callable[[Run], Run]:
     """Register the form of an operation: see Form."""
 
     def register(run: Run) -> Run:
-        FORMS[name] = Form(run, signature, frozenset(on_cpu), check)
+        FORMS[name] = Form(run, signature, frozenset(on_cpu), check, prepare)
         return run
 
     return register

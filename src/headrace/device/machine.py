@@ -100,7 +100,8 @@ class Machine:
         self.device: DeviceLike = torch.device(name)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
-        self.stream: LibraryObject = torch.cuda.Stream(self.device) if self.on_gpu else None
+        # Of high priority, because the consumer waits for it while the device has much other work queued.
+        self.stream: LibraryObject = torch.cuda.Stream(self.device, priority=-1) if self.on_gpu else None
 
     @property
     def on_gpu(self) -> bool:

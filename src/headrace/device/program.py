@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from headrace.columns import Column
-from headrace.core.types import Argument, Array, UserFunction
+from headrace.core.types import Argument, Array, KeywordArguments, UserFunction
 from headrace.device import arithmetic
 from headrace.device.columns import DeviceColumn
 from headrace.device.cut import TEXT, Cut, HostSide, Slot, known_arguments, slots_for
@@ -38,8 +38,17 @@ class DeviceError(TypeError):
     """A function cannot run on a device; the message names the operation and the remedy."""
 
 
-DeviceStep = Callable[[Machine, Values, dict[int, DeviceValue], int], None]
+@dataclass
+class Prepared:
+    """What the CPU made of some rows: values by slot, and arguments for the device's steps by the step's slot."""
+
+    values: Values
+    arguments: dict[int, KeywordArguments]
+
+
+DeviceStep = Callable[[Machine, Prepared, dict[int, DeviceValue], int], None]
 """`step(machine, host, values, n)` adds its result to the values on the device."""
+Prepare = Callable[[Machine, Values, int], KeywordArguments]
 
 
 @dataclass
@@ -57,6 +66,10 @@ class Program(HostSide):
     sizes: dict[int, int]
     host: list[Step]
     device: list[DeviceStep]
+    prepares: dict[int, Prepare]
+    """What is done ahead for steps of the device, by the step's slot."""
+    last_uses: list[tuple[int, ...]]
+    """For each step of the device, the slots that no later one reads."""
     moved: list[int]
     """The slots of values of the CPU that the device needs."""
     unbatched: frozenset[int]
@@ -74,18 +87,24 @@ class Program(HostSide):
         after = ", ".join(dict.fromkeys(self.on_device)) or "nothing"
         return f"the CPU runs {before}; the device {after}"
 
-    def run(self, machine: Machine, columns: list[Column], n: int, usage: Usage) -> list[list[Column]]:
-        """Return the columns of the result for `n` rows: for all at once, or, if they differ in size, for each row."""
+    def prepare(self, machine: Machine, columns: list[Column], n: int) -> Prepared:
+        """Return what the CPU makes of `n` rows, and what steps of the device need from it."""
         host = self.host_values(columns, n)
+        return Prepared(host, {slot: prepare(machine, host, n) for slot, prepare in self.prepares.items()})
+
+    def run(self, machine: Machine, host: Prepared, n: int, usage: Usage) -> list[list[Column]]:
+        """Return the columns of the result for `n` rows: for all at once, or, if they differ in size, for each row."""
         values: dict[int, DeviceValue] = {}
         with machine.queue(), machine.timed(usage):
             for slot in self.moved:
-                values[slot], nbytes = _move(machine, host[slot])
+                values[slot], nbytes = _move(machine, host.values[slot])
                 usage.add(moved=nbytes)
             shared = {_memory(v) for v in values.values()}
-            for step in self.device:
+            for step, unused in zip(self.device, self.last_uses, strict=True):
                 step(machine, host, values, n)
-            made = [self._output(machine, o, host, values, n) for o in self.outputs]
+                for slot in unused:  # the next step may need the memory
+                    del values[slot]
+            made = [self._output(machine, o, host.values, values, n) for o in self.outputs]
             return _columns(machine, made, n, shared, usage)
 
     def _output(
@@ -209,7 +228,8 @@ class _TorchCut(Cut):
     def program(self) -> Program:
         """Return both sides."""
         sides = self.sides()
-        kernels = [self._kernel(s) for s in sides.device]
+        prepares: dict[int, Prepare] = {}
+        kernels = [self._kernel(s, prepares) for s in sides.device]
         outputs, text = self.graph.outputs, self.text_outputs
         needed = sides.needed | {o for o in outputs if isinstance(o, int) and o not in sides.made and o not in text}
         recorder = self.recorder
@@ -224,6 +244,8 @@ class _TorchCut(Cut):
             dict(recorder.sizes.used),
             [Step(s.name, s.slot, s.kernel, errors=s.errors) for s in sides.host],
             kernels,
+            prepares,
+            _last_uses(sides.device, {o for o in outputs if isinstance(o, int)} | needed),
             sorted(needed),
             self.graph.unbatched,
             frozenset(i for i in sides.read | text if i < recorder.inputs),
@@ -244,15 +266,15 @@ class _TorchCut(Cut):
         form = form_of(FORMS, step.name)
         return [given for name, given in arguments_of(form, step.call).items() if name in form.on_cpu]
 
-    def _kernel(self, step: Step) -> DeviceStep:
+    def _kernel(self, step: Step, prepares: dict[int, Prepare]) -> DeviceStep:
         if step.gives is not None:
-            return self._operation(step)
+            return self._operation(step, prepares)
         if step.call is None:
             raise UnsupportedError("an operation with several results: compute it in a map without device= before")
         run, slot = arithmetic.kernel_of(step.call), step.slot
         used = [value.slot for value in step.uses]
 
-        def kernel(machine: Machine, host: Values, values: dict[int, DeviceValue], n: int) -> None:  # noqa: ARG001
+        def kernel(machine: Machine, host: Prepared, values: dict[int, DeviceValue], n: int) -> None:  # noqa: ARG001
             for one in used:
                 if isinstance(values[one], Pixels):
                     values[one] = values[one].dense(machine)
@@ -260,7 +282,7 @@ class _TorchCut(Cut):
 
         return kernel
 
-    def _operation(self, step: Step) -> DeviceStep:
+    def _operation(self, step: Step, prepares: dict[int, Prepare]) -> DeviceStep:
         form = form_of(FORMS, step.name)
         given = arguments_of(form, step.call)
         if form.check is not None:
@@ -270,17 +292,42 @@ class _TorchCut(Cut):
         first, several = step.gives[0] if step.gives else step.slot, len(step.gives or ()) > 1
         plain = slots_for(step.name, given, form.on_cpu)
         name = step.name
+        prepare = form.prepare
+        if prepare is not None:
+            on_cpu = {k: v for k, v in plain.items() if not isinstance(v, Slot) or v.on_cpu}
+            prepares[first] = lambda machine, host, n: prepare(
+                machine, **{k: v.on_host(host, n) if isinstance(v, Slot) else v for k, v in on_cpu.items()}
+            )
 
-        def kernel(machine: Machine, host: Values, values: dict[int, DeviceValue], n: int) -> None:
-            arguments = {k: _argument(v, host, values, n) if isinstance(v, Slot) else v for k, v in plain.items()}
+        def kernel(machine: Machine, host: Prepared, values: dict[int, DeviceValue], n: int) -> None:
+            ready = host.arguments.get(first, {})
+            arguments = {
+                k: _argument(v, host.values, values, n) if isinstance(v, Slot) else v
+                for k, v in plain.items()
+                if k not in ready
+            }
             try:
-                made = form.run(machine, **arguments)
+                made = form.run(machine, **arguments, **ready)
             except UnsupportedError as error:
                 raise DeviceError(f"{name}: {error}") from None
             for i, one in enumerate(made if several else (made,)):
                 values[first + i] = one
 
         return kernel
+
+
+def _last_uses(steps: list[Step], kept: set[int]) -> list[tuple[int, ...]]:
+    """Return for each step the slots that it and the steps before make and no later one reads."""
+    made: set[int] = set()
+    for step in steps:
+        made |= set(step.gives or (step.slot,))
+    found: list[tuple[int, ...]] = []
+    later = set(kept)
+    for step in reversed(steps):
+        slots = {v.slot for v in step.uses} | set(step.gives or (step.slot,))
+        found.append(tuple(sorted((slots & made) - later)))
+        later |= slots
+    return found[::-1]
 
 
 def _argument(item: Slot, host: Values, values: dict[int, DeviceValue], n: int) -> DeviceValue:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakSet
 
 from headrace.columns import Column
@@ -15,7 +15,7 @@ from headrace.core.types import Reduced
 from headrace.device import varied
 from headrace.device.machine import Machine, Usage, machine_of
 from headrace.device.pixels import DeviceValue
-from headrace.device.program import DeviceError, Program, make_program
+from headrace.device.program import DeviceError, Prepared, Program, make_program
 from headrace.plan.bound import by_reference, resolved
 from headrace.plan.spec import Spec
 from headrace.trace.errors import OPAQUE, Resized
@@ -45,6 +45,13 @@ class JaxRows:
     rows: int
     spec: Spec
     """That of the plan, not of single blocks: images that happen to have one size make no other program."""
+
+
+class Ready(NamedTuple):
+    """The CPU's part of a program for one block."""
+
+    program: Program
+    host: Prepared
 
 
 class Programs:
@@ -138,19 +145,40 @@ class Programs:
         except DeviceError:
             return "cut at the first rows"
 
-    def run(self, machine: Any, block: Block, more: list[Column], usage: Usage) -> list[Block]:
+    def prepare(self, block: Block, more: list[Column]) -> Ready | None:
+        """Return the CPU's part for a block, which may run on another thread; None if there is none to run before."""
+        if self.jax is not None:
+            return None
+        program, machine = self.of(_spec_of(block)), self.machine()
+        assert isinstance(program, Program)
+        assert isinstance(machine, Machine)
+        return Ready(program, program.prepare(machine, [*block.columns, *more], block.rows))
+
+    def run(
+        self, machine: Any, block: Block, more: list[Column], usage: Usage, ready: Ready | None = None
+    ) -> list[Block]:
         """Return what the function makes of a block, in one block or in one for each row."""
-        spec = Spec(block.structure, tuple(map(column_spec, block.columns))) if self.jax is None else self.jax.spec
+        spec = _spec_of(block) if self.jax is None else self.jax.spec
         for _ in range(MAX_LENGTHS):
             program = self.of(spec)
             try:
-                made = program.run(machine, [*block.columns, *more], block.rows, usage)
+                if not isinstance(program, Program):
+                    made = program.run(machine, [*block.columns, *more], block.rows, usage)
+                elif ready is not None and ready.program is program:
+                    made = program.run(machine, ready.host, block.rows, usage)
+                else:
+                    prepared = program.prepare(machine, [*block.columns, *more], block.rows)
+                    made = program.run(machine, prepared, block.rows, usage)
             except Resized as other:
                 self._sizes[spec] = {**program.sizes, other.number: other.size}
                 continue
             each = block.rows if len(made) == 1 else 1
             return [Block(program.structure, columns, each) for columns in made]
         raise ValueError("rows of one block have too many different lengths")
+
+
+def _spec_of(block: Block) -> Spec:
+    return Spec(block.structure, tuple(map(column_spec, block.columns)))
 
 
 def _restore(fn: object, device: str, draws: bool, approximate: bool, jax: JaxRows | None) -> Programs:

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.columns import Column
-from headrace.columns.block import Block, concat
+from headrace.columns.block import Block, Item, concat
 from headrace.core import keys
 from headrace.core.random import RowGenerator, row_key
 from headrace.core.types import DeviceLike, Nested, UserFunction
 from headrace.device.columns import DeviceColumn
 from headrace.device.machine import DeviceMemoryError, Usage, check_device
 from headrace.device.program import DeviceError
-from headrace.device.programs import JaxRows, Programs
+from headrace.device.programs import JaxRows, Programs, Ready
 from headrace.errors import TransportError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
+from headrace.execute.stages.parallel import work_in_parallel
+from headrace.execute.stages.workers import Task
 from headrace.execute.stream import Made, Pulled, Stream
 from headrace.ops.shared.calls import place_results, rows_as_arguments
 from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.plan.capabilities import device_of_rows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING, Divides, Node, rebuild
+from headrace.plan.node import TUNING, Ahead, Divides, Node, rebuild
 from headrace.plan.once import cached_property
 from headrace.plan.spec import Spec, same_dtype
 from headrace.trace.draws import generator_column
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 
 DEFAULT_DEVICE_MEMORY_BYTES = 1 << 30
 IMAGE_RANK = 3
-WORKING_COPIES = 8
+HOST_THREADS = 2
+WORKING_COPIES = 6
 """How many copies of a result may be in memory while it is made: temporaries, indices, and queued batches."""
 
 
@@ -149,6 +152,60 @@ class DeviceRandomMap(OnDevice):
         return [generator_column(self.key, block.ids)]
 
 
+class ReadyBlock(Block):
+    """Rows with the CPU's part of the function that the device will run on them."""
+
+    __slots__ = ("ready",)
+
+    ready: Ready
+
+
+@dataclass(frozen=True, eq=False)
+class HostPart(PassThrough):
+    """Read the rows of a map on a device ahead of it, and do the CPU's part of the map, on threads.
+
+    With two of them one decodes, which waits for the device, while the other reads.
+    """
+
+    programs: Programs = field(repr=False, metadata=TUNING, kw_only=True)
+    more: Callable[[Block], list[Column]] = field(repr=False, metadata=TUNING, kw_only=True)
+
+    @property
+    def operation(self) -> str:
+        return "host_part"
+
+    @property
+    def ahead(self) -> Ahead:
+        return Ahead.READY
+
+    def prepared(self, item: Item) -> list[Item]:
+        """Return the item with the CPU's part, unless that fails: then the map meets the failure in its place."""
+        if not isinstance(item, Block):
+            return [item]
+        try:
+            ready = self.programs.prepare(item, self.more(item))
+        except Exception:
+            return [item]
+        if ready is None:
+            return [item]
+        made = ReadyBlock(item.structure, item.columns, item.rows, item.mark, item.ids, item.own, item.nbytes)
+        made.offset, made.ready = item.offset, ready
+        return [made]
+
+
+def with_host_part(node: Node) -> Node:
+    """Return a map on a device with a thread ahead of it for the CPU's part."""
+    assert isinstance(node, OnDevice)
+    return node.with_inputs((HostPart(node.input, programs=node.programs, more=node.more),))
+
+
+@opens(HostPart)
+def open_host_part(node: HostPart, ctx: Context, at: At) -> Stream:
+    """Return rows that are read and prepared on a thread, as many at a time as the device is to run."""
+    task = Task(node.prepared, one_by_one=False, whole=True)
+    return work_in_parallel(ctx, node.input, at, task, width=HOST_THREADS, ordered=True)
+
+
 @opens(OnDevice, calls=True)
 class DeviceStream(Stream):
     """Pull as many rows as are wanted, and run them at once."""
@@ -203,9 +260,10 @@ class DeviceStream(Stream):
     def _run(self, block: Block) -> list[Block | Exception]:
         """Return what the function makes of the rows; of each half if one of them fails, and so on."""
         programs, node = self._node.programs, self._node
-        run = partial(programs.run, self._machine, usage=self._usage)
+        ready = block.ready if isinstance(block, ReadyBlock) else None
+        more = [] if ready is not None else node.more(block)
         try:
-            return list(run(block, node.more(block)))
+            return list(programs.run(self._machine, block, more, self._usage, ready))
         except (DeviceError, DeviceMemoryError, TransportError):
             raise
         except Exception as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from headrace.execute.context import Context
 from headrace.execute.processes.plan_process import ProcessKeeper, ProcessStream
 from headrace.execute.registry import opens
-from headrace.execute.stages.parallel import NO_WORK, WHOLE_REQUESTS, read_ahead
+from headrace.execute.stages.parallel import read_ahead
 from headrace.execute.stream import Stream
 from headrace.ops.shared.arguments import integer, one_of
 from headrace.ops.shared.keywords import explain_keywords
@@ -75,7 +75,7 @@ class Prefetch(PassThrough):
 
     `if_it_helps`: only once that is measured to save the consumer time, if it is unobservable. `final`: the executor
     added it, and the whole pipeline may be read ahead. `lent`: the consumer no longer needs the columns of rows made in
-    a process when it requests the next ones. `whole`: as many rows are handed over at a time as the consumer requests.
+    a process when it requests the next ones.
     """
 
     follows_device = True
@@ -85,7 +85,6 @@ class Prefetch(PassThrough):
     if_it_helps: bool = field(default=False, repr=False, metadata=TUNING)
     final: bool = field(default=False, repr=False, metadata=TUNING)
     lent: bool = field(default=False, repr=False, metadata=TUNING)
-    whole: bool = field(default=False, repr=False, metadata=TUNING)
     keeper: ProcessKeeper = field(default_factory=ProcessKeeper, repr=False, metadata=TUNING)
 
     def remark(self) -> str | None:
@@ -104,5 +103,4 @@ def open_prefetch(node: Prefetch, ctx: Context, at: At) -> Stream:
         return ProcessStream(inside, ctx, at.inputs, node.keeper, lent=node.lent)
     stage = "final prefetch" if node.final else ctx.stage.path
     tuned = stage if node.if_it_helps and node.input.pure else None
-    task = WHOLE_REQUESTS if node.whole else NO_WORK
-    return read_ahead(ctx, node.input, at.inputs, rows=node.buffer_size, task=task, if_it_helps=tuned)
+    return read_ahead(ctx, node.input, at.inputs, rows=node.buffer_size, if_it_helps=tuned)

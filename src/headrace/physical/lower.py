@@ -13,7 +13,6 @@ from headrace.indexed.numbered import Numbered
 from headrace.ops.cache import Cache
 from headrace.ops.filter import Filter
 from headrace.ops.map import Map
-from headrace.ops.prefetch import Prefetch
 from headrace.ops.random_map import RandomMap
 from headrace.ops.shared.filter_first import FilterFirst
 from headrace.ops.shared.gather import Gather, RowsByNumber
@@ -93,8 +92,10 @@ def fed_ahead(plan: Node, threads: int, choices: list[Choice] | None) -> Node:
         if rows is None or device_of_rows(rows) is not None or not rows.pure or rows.ahead:
             return node
         if choices is not None:
-            choices.append(Choice("prefetch", node.operation, "the CPU makes the next rows while the device works"))
-        return node.with_inputs((Prefetch(rows, None, whole=True),))
+            choices.append(Choice("host_part", node.operation, "the CPU does its part while the device works"))
+        from headrace.ops.device_map import with_host_part
+
+        return with_host_part(node)
 
     return plan if threads < 2 else rebuild(plan, change)
 

@@ -38,7 +38,6 @@ CPUS_PER_INITIAL_THREAD = 4
 
 
 NO_WORK = Task()
-WHOLE_REQUESTS = Task(whole=True)
 
 
 def read_ahead(

@@ -7,7 +7,7 @@ baseline files only. Other files are decoded by the CPU, and files that it refus
 from __future__ import annotations
 
 import inspect
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headrace.columns.arrow_text import parts
 from headrace.core.frameworks import framework
-from headrace.core.types import Argument, TorchTensor
+from headrace.core.types import Argument, Component, TorchTensor
 from headrace.device.forms import device_form
 from headrace.device.machine import writable_view
 from headrace.device.pixels import DeviceValue, Pixels
@@ -24,6 +24,8 @@ from headrace.image.decode import FAST_DCT, decode_jpeg, decode_jpeg_column
 from headrace.io.binary import bytes_column
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from headrace.device.machine import Machine
     from headrace.device.pixels import DeviceValue
 
@@ -58,10 +60,41 @@ def is_baseline(content: NDArray[np.uint8]) -> bool:
     return False
 
 
-@device_form("decode_jpeg", inspect.signature(decode_jpeg), on_cpu=("contents",), check=_why_not_there)
+@dataclass
+class JpegFiles:
+    """JPEGs of some rows, with the images (channels, height, width) of those that the GPU decodes like libjpeg."""
+
+    rows: pa.LargeBinaryArray
+    images: list[DeviceValue]
+
+
+def _decode_ahead(
+    machine: Machine, contents: Component, channels: int, max_pixels: int | None, **_: Argument
+) -> dict[str, Argument]:
+    rows = bytes_column(contents)
+    data, offsets = parts(rows)
+    headers = read_headers(data, offsets, max_pixels, JPEG)
+    stored = headers[:, 3]
+    alike = np.isin(stored, (1, 3)) & ((channels or stored) == 3) | (stored == 1) & (channels in (0, 1))
+    cuts = offsets.tolist()
+    on_gpu = [i for i in np.flatnonzero(alike).tolist() if is_baseline(data[cuts[i] : cuts[i + 1]])]
+    images: list[DeviceValue] = [None] * len(rows)
+    if on_gpu:
+        held = machine.torch.from_numpy(writable_view(data))[cuts[0] : cuts[-1]]
+        each = held.split(np.diff(offsets).tolist())
+        with machine.queue():
+            made = _by_gpu(machine, [each[i] for i in on_gpu], channels)
+        for i, image in zip(on_gpu, made, strict=True):
+            images[i] = image
+    return {"contents": JpegFiles(rows, images)}
+
+
+@device_form(
+    "decode_jpeg", inspect.signature(decode_jpeg), on_cpu=("contents",), check=_why_not_there, prepare=_decode_ahead
+)
 def _decode(
     machine: Machine,
-    contents: object,
+    contents: JpegFiles,
     channels: int,
     ratio: int,
     fancy_upscaling: bool,
@@ -69,23 +102,11 @@ def _decode(
     dct_method: str,
     max_pixels: int | None,
 ) -> DeviceValue:
-    rows = bytes_column(contents)
-    data, offsets = parts(rows)
-    headers = read_headers(data, offsets, max_pixels, JPEG)
-    files = [data[a:b] for a, b in pairwise(offsets.tolist())]
-    stored = headers[:, 3]
-    alike = np.isin(stored, (1, 3)) & ((channels or stored) == 3) | (stored == 1) & (channels in (0, 1))
-    images: list[DeviceValue] = [None] * len(files)
-    there = [i for i in np.flatnonzero(alike).tolist() if is_baseline(files[i])]
-    if there:
-        held = machine.torch.from_numpy(writable_view(data))
-        tensors = [held[offsets[i] : offsets[i + 1]] for i in there]
-        for i, tensor in zip(there, _by_gpu(machine, tensors, channels), strict=True):
-            images[i] = tensor
+    images = contents.images.copy()
     for number in [number for number, image in enumerate(images) if image is None]:
         arguments = (channels, ratio, fancy_upscaling, try_recover_truncated, dct_method)
-        made = decode_jpeg_column(rows.slice(number, 1), *arguments, max_pixels=max_pixels)
-        images[number] = machine.put(np.asarray(made[0])).permute(2, 0, 1)
+        pixels = decode_jpeg_column(contents.rows.slice(number, 1), *arguments, max_pixels=max_pixels)[0]
+        images[number] = machine.put(np.asarray(pixels)).permute(2, 0, 1)
     return _flat(machine, images)
 
 
@@ -103,8 +124,8 @@ def _by_gpu(machine: Machine, files: list[TorchTensor], channels: int) -> list[D
 
 
 def _flat(machine: Machine, images: list[DeviceValue]) -> Pixels:
-    shapes = np.array([(x.shape[1], x.shape[2], x.shape[0]) for x in images], np.int64)
+    shapes = np.array([x.shape for x in images], np.int64)[:, [1, 2, 0]]
     sizes = shapes.prod(1)
-    flat = machine.torch.cat([x.contiguous().reshape(-1) for x in images])
+    flat = machine.torch.cat([x.reshape(-1) for x in images])
     strides = np.stack([shapes[:, 1], np.ones(len(shapes), np.int64), shapes[:, 0] * shapes[:, 1]], 1)
     return Pixels(flat, shapes, np.cumsum(sizes) - sizes, strides)
