@@ -79,7 +79,7 @@ nb::object bytes_pick(nb::list given, ConstInts which, ConstInts bounds) {
 
 constexpr size_t kShortCopyBytes = size_t(1) << 20;  // copying fewer takes less time than releasing the GIL may cost
 
-// The bytes of all rows and the offset of each; None if one of them is not a bytes object. Nobody else has `rows`.
+// The bytes of all rows and the offset of each; None if one of them is not a bytes object. No other code may have `rows`.
 nb::object join_bytes(nb::list rows) {
   const int64_t count = int64_t(rows.size());
   headrace::Growing<int64_t> offsets;

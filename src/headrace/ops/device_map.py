@@ -178,6 +178,9 @@ class HostPart(PassThrough):
     def ahead(self) -> Ahead:
         return Ahead.READY
 
+    def remark(self) -> str | None:
+        return f"reads rows and does the CPU's part of the map on {HOST_THREADS} threads"
+
     def prepared(self, item: Item) -> list[Item]:
         """Return the item with the CPU's part, unless that fails: then the map meets the failure in its place."""
         if not isinstance(item, Block):
