@@ -17,6 +17,7 @@ import pytest
 from tests.fuzz import pages
 
 import headrace as hr
+from headrace.core.extended import dtype_of
 
 FORBIDDEN = (
     "import", "exec", "compile", "code.__new__", "marshal.", "pickle.find_class", "subprocess.", "os.system", "os.exec",
@@ -190,6 +191,12 @@ def test_no_module_that_reads_files_can_unpickle():
         if name in allowed:
             continue
         assert name in by_name or not code, f"{name}: {code}"
+
+
+@pytest.mark.parametrize("code", ["9" * 5000, "01i4", "(1 2)f4", "i4,f4", "5i4", "", [["x", "<i4"]], None])
+def test_what_is_not_the_name_of_one_dtype_is_refused(code):
+    with pytest.raises(TypeError):
+        dtype_of(code)
 
 
 if __name__ == "__main__":
