@@ -23,6 +23,8 @@ FORBIDDEN = (
     "import", "exec", "compile", "code.__new__", "marshal.", "pickle.find_class", "subprocess.", "os.system", "os.exec",
     "os.posix_spawn", "os.fork", "ctypes.", "socket.",
 )  # fmt: skip
+PAGES = 150
+"""How many pages are damaged: the same when modules are imported as when imports are watched."""
 
 
 class Bomb:
@@ -112,12 +114,12 @@ def main():
 
         for read in hostile.values():  # once to have our own modules there
             _quietly(read)
-        pages.run(2, seed=1)
+        pages.run(0, seed=1, least=PAGES)
         sys.addaudithook(hook)
         watching[0] = True
         for read in hostile.values():
             _quietly(read)
-        runs, _ = pages.run(4, seed=1)
+        runs, _ = pages.run(0, seed=1, least=PAGES)
         watching[0] = False
     assert not noticed, noticed[:5]
     print(len(hostile), runs)
@@ -138,7 +140,7 @@ def said():
 def test_nothing_is_imported_compiled_unpickled_or_started(said):
     assert said.returncode == 0, said.stderr
     files, damaged = map(int, said.stdout.split())
-    assert files >= 9 and damaged > 20
+    assert files >= 9 and damaged == PAGES
 
 
 def test_the_watch_would_notice():
