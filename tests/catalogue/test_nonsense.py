@@ -66,6 +66,9 @@ FEATURE_CHANGES = {
     "an infinite shape": lambda inner: inner["x"].update(tensor={"shape": [float("inf")], "dtype": "int64"}),
     "a huge shape": lambda inner: inner["x"].update(tensor={"shape": [2**80], "dtype": "int64"}),
     "a dtype": lambda inner: inner["x"].update(tensor={"shape": {}, "dtype": "float9"}),
+    "a dtype of many digits": lambda inner: inner["x"].update(tensor={"shape": {}, "dtype": "9" * 5000}),
+    "a dtype with a repeat": lambda inner: inner["x"].update(tensor={"shape": {}, "dtype": "01i4"}),
+    "a list of dtypes": lambda inner: inner["x"].update(tensor={"shape": {}, "dtype": "i4,f4"}),
     "many classes": lambda inner: inner.update(
         x={"pythonClassName": "tensorflow_datasets.x.ClassLabel", "classLabel": {"numClasses": 10**15}}
     ),

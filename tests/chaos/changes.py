@@ -49,15 +49,15 @@ def rows_of(files, results):
     return rows
 
 
-def changed(chance, folder):
-    files = Files(chance, folder)
+def changed(chance, folder, kind=None, how=None):
+    files = Files(chance, folder, kind)
     known = [v for i in range(len(files.paths)) for v in files.values(i)]
     cut = chance.randint(0, len(known))
     it = iter(files.dataset())
     got = outcomes(it, cut)
     assert rows_of(files, got) == known[:cut]
     state = json.loads(json.dumps(it.state()))
-    i, how = chance.randrange(len(files.paths)), chance.choice(HOW)
+    i, how = chance.randrange(len(files.paths)), how or chance.choice(HOW)
     about = f"{files.kind}, file {i} of {files.counts} after {cut} rows: {how}"
     before = files.paths[i].read_bytes()
     change(files, i, how, chance)

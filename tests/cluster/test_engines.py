@@ -1,8 +1,11 @@
 """Clusters on Ray and on Dask: the same rows, a worker that dies is replaced, nothing is left."""
 
+import collections
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import psutil
@@ -93,6 +96,42 @@ def test_a_cluster_on_dask(tmp_path):
             with pytest.raises(hr.WorkerError, match=r"no workers any more, of up to 2.*lost-worker-timeout"):
                 # More rows than two workers make before they are gone.
                 list(D.range(10**9).map(slowly, mode="eager").distribute_over(cluster, splits=2))
+
+
+@contextlib.contextmanager
+def dask_processes(folder):
+    """A scheduler and a worker in processes of their own: the scheduler's process and a client."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    about = folder / "scheduler.json"
+    how = ["--scheduler-file", about, "--no-dashboard"]
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", *how]
+    with contextlib.ExitStack() as stack:
+        scheduler = subprocess.Popen(command, **quiet)
+        stack.callback(scheduler.wait)
+        stack.callback(scheduler.kill)
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", *how, "--nthreads", "1", "--no-nanny"]
+        worker = subprocess.Popen(command, **quiet)
+        stack.callback(worker.wait)
+        stack.callback(worker.kill)
+        client = distributed.Client(scheduler_file=str(about), timeout=240)
+        stack.callback(client.close, timeout=1)
+        client.wait_for_workers(1, timeout=240)
+        yield scheduler, client
+
+
+@pytest.mark.slow
+def test_a_scheduler_of_dask_that_dies_is_named_and_nothing_waits_for_it(tmp_path):
+    with dask_processes(tmp_path) as (scheduler, client):
+        with hr.cluster.dask(client, patience=10) as cluster:
+            cluster.wait_for(1, timeout=240)
+            # A function that its worker need not import.
+            it = iter(D.range(10**9).map(lambda x: int(x), mode="eager").distribute_over(cluster, splits=1))
+            assert [int(next(it)) for _ in range(3)] == [0, 1, 2]
+            scheduler.kill()
+            with pytest.raises(hr.WorkerError, match="has lost its scheduler"):
+                collections.deque(it, maxlen=0)
+        assert client.status == "connecting", "the cluster was closed while the client still looked for its scheduler"
 
 
 @pytest.mark.slow

@@ -14,9 +14,10 @@ import headrace as hr
 from headrace import _native
 from headrace.execute import budget
 from headrace.execute.budget import MemoryBudget
-from headrace.execute.stages import autotune
+from headrace.execute.stages import workers
 from headrace.execute.stages.autotune import Climb, Depth, Tuner
 from headrace.execute.stages.run_delay import RunDelay
+from headrace.execute.stages.workers import WorkerStream
 from headrace.formats.shared.one_file import MAX_SMALL_FILE_BYTES
 from headrace.iterator import Settings
 from headrace.testing import check_transformation, our_threads
@@ -25,25 +26,64 @@ D = hr.Dataset
 SCHEDULED = Path("/proc/thread-self/schedstat")
 
 
+CALL_NANOSECONDS = 5_000_000
+NAP_NANOSECONDS = 200_000
+
+
 def nap(x):
-    time.sleep(0.005)
+    time.sleep(NAP_NANOSECONDS / 1e9)
     return x
 
 
-def test_calls_that_wait_get_more_threads_than_there_are_processors():
-    it = iter(D.range(600).map(nap, num_parallel_calls=hr.AUTOTUNE))
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes only as calls take it."""
+    now = [0]
+    monkeypatch.setattr("headrace.execute.stages.autotune.perf_counter_ns", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def waiting_calls(clock, monkeypatch):
+    """Real pipelines whose rows take 5 ms of waiting each, all calls of a stage at the same time.
+
+    Returns the measurements that were replaced: rows, wall and CPU time of calls.
+    """
+    measured = []
+    learn_work, learn_delivery = Climb.learn_work, Climb.learn_delivery
+
+    def work(climb, rows, wall, cpu, delayed=0):
+        measured.append((rows, wall, cpu, delayed))
+        learn_work(climb, rows, rows * CALL_NANOSECONDS, 0)
+
+    def deliver(climb, calls, rows, _):
+        took = rows * CALL_NANOSECONDS // max(1, climb.width)
+        clock[0] += took
+        return learn_delivery(climb, calls, rows, took)
+
+    monkeypatch.setattr(Climb, "learn_work", work)
+    monkeypatch.setattr(Climb, "learn_delivery", deliver)
+    return measured
+
+
+def test_calls_that_wait_get_more_threads_than_there_are_processors(waiting_calls):
+    ds = D.range(600).map(nap, num_parallel_calls=hr.AUTOTUNE)
+    it = iter(ds.with_options(hr.Options(cpu_budget=2)))
     assert list(it) == list(range(600))
     tuning = it.tuning()
-    assert tuning["chosen"]["/map"] > budget.cpus()
+    assert tuning["chosen"]["/map"] > 2
     assert "the consumer waited" in str(tuning)
+    assert waiting_calls
+    assert all(wall >= rows * NAP_NANOSECONDS and cpu >= 0 <= delayed for rows, wall, cpu, delayed in waiting_calls)
 
 
 def test_what_was_found_is_repeated_by_freezing_it():
-    numbers = set()
+    numbers, together = set(), threading.Barrier(3, timeout=300)
 
     def note(x):
         numbers.add(threading.get_ident())
-        return nap(x)
+        together.wait()
+        return x
 
     frozen = {"chosen": {"/map": 3}, "log": []}
     ds = D.range(60).map(note, num_parallel_calls=hr.AUTOTUNE).with_options(frozen=frozen)
@@ -60,14 +100,6 @@ def test_the_tuning_of_a_pass_freezes_that_pass():
     again = iter(ds.with_options(frozen=it.tuning()))
     assert list(again) == list(range(200))
     assert again.tuning()["log"] == []
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Time that passes only as calls take it."""
-    now = [0]
-    monkeypatch.setattr("headrace.execute.stages.autotune.perf_counter_ns", lambda: now[0])
-    return now
 
 
 def climb_on(clock, rate, *, cpu=0.0, cpus=2, calls=5000, waiting=1.0, delayed=0.0):
@@ -266,19 +298,15 @@ def test_a_restless_order_that_is_free_stays_whole(monkeypatch):
     it.close()
 
 
-def slow_files(tmp_path, monkeypatch):
-    """Files whose every read takes its time, as a network's do, and which are too large to be read without a thread."""
-    from headrace.formats.shared.reader import Reader
-
-    read = Reader.read
-    monkeypatch.setattr(Reader, "read", lambda self, want: (time.sleep(0.01), read(self, want))[1])
+def large_files(tmp_path):
+    """Files which are too large to be read without a thread."""
     for i in range(4):
         (tmp_path / f"{i}.txt").write_text("".join(f"{i}-{j:<{2 * MAX_SMALL_FILE_BYTES // 800}}\n" for j in range(800)))
     return sorted(map(str, tmp_path.glob("*.txt")))
 
 
-def test_readers_of_slow_files_get_threads_and_keep_the_order(tmp_path, monkeypatch):
-    names = slow_files(tmp_path, monkeypatch)
+def test_readers_of_slow_files_get_threads_and_keep_the_order(tmp_path, waiting_calls):
+    names = large_files(tmp_path)
 
     def lines(**how):
         return hr.TextLineDataset(names, buffer_size=2 * MAX_SMALL_FILE_BYTES // 24, **how)
@@ -290,7 +318,7 @@ def test_readers_of_slow_files_get_threads_and_keep_the_order(tmp_path, monkeypa
     assert max(tried, default=0) > 0
 
 
-def test_interleave_gets_threads_where_children_wait_and_none_where_they_do_not():
+def test_interleave_gets_threads_where_children_wait(waiting_calls):
     def children(fn):
         return D.range(4).interleave(lambda n: D.range(150).map(fn), cycle_length=4, num_parallel_calls=hr.AUTOTUNE)
 
@@ -380,21 +408,36 @@ def images(rows=3000):
     return D.from_tensor_slices(np.ones((rows, 20_000), np.float32)).map(lambda x: np.sqrt(x) * 2).batch(8)
 
 
-def compute(seconds=0.0003):
-    time.sleep(seconds)
+@pytest.fixture
+def compute(clock, monkeypatch):
+    """A consumer's step of 5 ms. Rows that the consumer's thread makes take it 5 ms each, others none."""
+    monkeypatch.setattr(workers, "perf_counter_ns", lambda: clock[0])
+    made_here = WorkerStream._made_here
+
+    def make(stream, want):
+        made = made_here(stream, want)
+        clock[0] += sum(made) * CALL_NANOSECONDS
+        return made
+
+    def step():
+        clock[0] += CALL_NANOSECONDS
+
+    monkeypatch.setattr(WorkerStream, "_made_here", make)
+    return step
 
 
-def test_a_forgotten_prefetch_is_added_where_the_consumer_computes():
+def test_a_forgotten_prefetch_is_added_where_the_consumer_computes(compute):
     ds = images(300).repeat()
-    it, until, tried = iter(ds), time.monotonic() + 300, []
-    while not tried and time.monotonic() < until:
+    it = ds._iterator(Settings(block_rows=1))
+    for _ in range(200):
         next(it)
         compute()
-        tried = [entry for entry in it.tuning()["log"] if entry["stage"] == "final prefetch"]
+    tuning = it.tuning()
     it.close()
-    (tried,) = tried
-    assert (tried["from"], tried["to"]) == (0, 1)  # whether it stays depends on how busy this machine is
-    assert "the consumer waited" in tried["why"]
+    (tried,) = [entry for entry in tuning["log"] if entry["stage"] == "final prefetch"]
+    assert (tried["from"], tried["to"]) == (0, 1)
+    assert "the consumer waited 50% of the time" in tried["why"]
+    assert tuning["chosen"]["final prefetch"] == 1
     assert "a prefetch of its own" in ds.explain()
     again = iter(ds.with_options(frozen={"chosen": {"final prefetch": 1}, "log": []}))
     next(again)
@@ -423,8 +466,8 @@ def test_a_number_from_an_earlier_pass_that_helps_no_more_is_given_up(clock):
     assert tuner.widths["stage"] == climb.width
 
 
-def test_the_next_pass_begins_with_what_proved_good():
-    ds = D.range(400).map(lambda x: time.sleep(0.002) or x, num_parallel_calls=hr.AUTOTUNE)
+def test_the_next_pass_begins_with_what_proved_good(waiting_calls):
+    ds = D.range(400).map(nap, num_parallel_calls=hr.AUTOTUNE)
     it = iter(ds)
     list(it)
     assert it.tuning()["chosen"]["/map"] > 1
@@ -460,17 +503,12 @@ def test_it_is_never_where_it_would_show_or_was_not_wanted(ds):
 
 
 @pytest.mark.parametrize("end", ["close", "drop"])
-def test_its_thread_ends_with_the_iterator(monkeypatch, end):
-    monkeypatch.setattr(autotune, "HIDING_NANOSECONDS", 10_000_000)
-    it = iter(images().repeat())
-    for _ in range(100):  # what looks for threads computes as well
-        for _ in range(20):
-            next(it)
-            compute()
-        if [name for name in our_threads() if "prefetch" in name]:
-            break
-    else:
-        pytest.fail(f"no thread was tried: {it.tuning()}")
+def test_its_thread_ends_with_the_iterator(compute, end):
+    it = images(300).repeat()._iterator(Settings(block_rows=1))
+    for _ in range(200):
+        next(it)
+        compute()
+    assert [name for name in our_threads() if "prefetch" in name], it.tuning()
     if end == "close":
         it.close()
     del it

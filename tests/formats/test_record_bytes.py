@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.formats.webdataset.npy import read_array
 
 D = hr.Dataset
 LIMIT = 64 << 20
@@ -97,15 +98,29 @@ def npy(head, data=b""):
         "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",
         "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
         "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }" + "(" * 60,
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1in (2,),), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (0if 1else 2,), }",
+        r"{'descr': '<f8\d', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }\n (",
         "nonsense",
     ],
 )
-def test_an_array_of_a_tar_file_that_states_nonsense(head, tmp_path):
+def test_an_array_of_a_tar_file_that_states_nonsense(head, tmp_path, recwarn):
     array = np.arange(6, dtype=np.int16).reshape(2, 3)
     rows = D.range(2).map(lambda i: {"__key__": str(i), "npy": npy(head, bytes(8)) if i == 0 else array.tobytes()})
     ds = hr.WebDataset(rows.map(lambda row: row, mode="eager").write_webdataset(tmp_path / "t"))
     with pytest.raises(hr.ElementError, match="array"):
         next(iter(ds))
+    assert not recwarn.list
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("descr", "field"), [("'<i2'", None), ("[('3L', '<i2')]", "3L"), ("[('a\\'b', '<i2')]", "a'b")]
+)
+def test_an_array_of_python_2_is_read_without_a_warning(descr, field):
+    array = read_array(npy(f"{{'descr': {descr}, 'fortran_order': False, 'shape': (2L, 1L), }}\n ", b"\1\0\2\0"))
+    np.testing.assert_array_equal(array if field is None else array[field], [[1], [2]])
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -17,6 +17,7 @@ import sys
 import tarfile
 import tempfile
 import traceback
+import warnings
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -167,17 +168,24 @@ def repaired(data, chance):
 
 def run(runs, seed, names=tuple(TARGETS)):
     """Returns how many inputs of each target were decoded, and how many refused."""
-    chance, counts = random.Random(seed), Counter()
     corpora = {name: TARGETS[name][0]() for name in names}
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        return _run(runs, seed, corpora, warned)
+
+
+def _run(runs, seed, corpora, warned):
+    chance, counts, names = random.Random(seed), Counter(), tuple(corpora)
     for number in range(runs):
         name = names[number % len(names)]
         data = repaired(mutated(chance.choice(corpora[name]), chance), chance)
         try:
             TARGETS[name][1](data, chance)
+            assert not warned, warned[0].message
         except REFUSED as error:
             if any(words in str(error) for words in OUT_OF_MEMORY):
                 raise MemoryError(f"{name}: {error}") from error
             counts[f"{name} refused"] += 1
+            assert not warned, warned[0].message
         except BaseException:
             kept = Path(tempfile.gettempdir(), f"headrace-fuzz-{name}")
             kept.write_bytes(data)

@@ -46,11 +46,16 @@ void run(const Bytes& input) {
 // Whether the run has taken a branch for the first time, or more often than any before it, in powers of two.
 bool is_new() {
   bool found = false;
-  for (size_t i = 0; i < kMap; ++i) {
-    if (!hits[i]) continue;
-    const uint8_t bucket = uint8_t(1u << std::min(7, 31 - __builtin_clz(unsigned(hits[i]))));
-    found |= (seen[i] & bucket) == 0;
-    seen[i] |= bucket;
+  for (size_t first = 0; first < kMap; first += sizeof(uint64_t)) {
+    uint64_t word;  // nearly all are 0, and looking at each byte took half of the time
+    std::memcpy(&word, hits + first, sizeof word);
+    if (!word) continue;
+    for (size_t i = first; i < first + sizeof word; ++i) {
+      if (!hits[i]) continue;
+      const uint8_t bucket = uint8_t(1u << std::min(7, 31 - __builtin_clz(unsigned(hits[i]))));
+      found |= (seen[i] & bucket) == 0;
+      seen[i] |= bucket;
+    }
   }
   return found;
 }

@@ -152,7 +152,7 @@ LEAST = 30
 """So many are tried even where the machine is busy."""
 
 
-def run(seconds, seed):
+def run(seconds, seed, least=LEAST):
     chance = random.Random(seed)
     random.seed(seed)
     runs = refused = 0
@@ -164,7 +164,7 @@ def run(seconds, seed):
                 write(kind, source, good[kind, source])
         folder = Path(name, "damaged")
         until = time.monotonic() + seconds
-        while time.monotonic() < until or runs < LEAST:
+        while time.monotonic() < until or runs < least:
             (kind, source), path = chance.choice(list(good.items()))
             shutil.copytree(path, folder)
             damaged = (damage_data if chance.random() < 0.4 else damage_page)(folder, chance)

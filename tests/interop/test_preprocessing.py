@@ -122,6 +122,21 @@ def test_normalization():
     )
 
 
+FINITE = st.floats(-1e6, 1e6, width=32)
+
+
+@DEEP
+@given(st.integers(1, 5).flatmap(lambda width: st.lists(st.lists(FINITE, min_size=width, max_size=width), min_size=2)))
+def test_normalization_of_any_numbers(rows):
+    data = np.array(rows, np.float32)
+    mean, variance = data.astype(np.float64).mean(0), data.astype(np.float64).var(0)
+    layer = ours.Normalization().adapt(hr.Dataset.from_tensor_slices(data).batch(3))
+    np.testing.assert_allclose(layer.mean, mean, rtol=1e-5, atol=1e-5 * np.abs(data).max(initial=1))
+    np.testing.assert_allclose(layer.variance, variance, rtol=1e-4, atol=1e-4 * np.square(data).max(initial=1))
+    other = layers.Normalization(mean=layer.mean, variance=layer.variance)
+    np.testing.assert_allclose(layer(data), theirs(other, data), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", hr.preprocessing.__all__)
 def test_every_parameter_of_keras_is_known(name):
     for method in ("__init__", "call", "adapt"):

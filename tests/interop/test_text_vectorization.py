@@ -4,6 +4,8 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import headrace as hr
 
@@ -39,24 +41,24 @@ def as_numpy(value):
     return np.asarray(value).tolist()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"max_tokens": 7},
-        {"standardize": None},
-        {"standardize": "lower"},
-        {"standardize": "strip_punctuation", "output_sequence_length": 4},
-        {"split": "character"},
-        {"ngrams": 2},
-        {"ngrams": (2, 3), "max_tokens": 30},
-        {"output_mode": "multi_hot"},
-        {"output_mode": "multi_hot", "max_tokens": 40, "pad_to_max_tokens": True},
-        {"output_mode": "count", "ngrams": 2, "max_tokens": 20},
-        {"output_mode": "tf_idf"},
-        {"output_mode": "tf_idf", "max_tokens": 6},
-    ],
-)
+OPTIONS = [
+    {},
+    {"max_tokens": 7},
+    {"standardize": None},
+    {"standardize": "lower"},
+    {"standardize": "strip_punctuation", "output_sequence_length": 4},
+    {"split": "character"},
+    {"ngrams": 2},
+    {"ngrams": (2, 3), "max_tokens": 30},
+    {"output_mode": "multi_hot"},
+    {"output_mode": "multi_hot", "max_tokens": 40, "pad_to_max_tokens": True},
+    {"output_mode": "count", "ngrams": 2, "max_tokens": 20},
+    {"output_mode": "tf_idf"},
+    {"output_mode": "tf_idf", "max_tokens": 6},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
 def test_a_layer_learns_and_gives_what_that_of_keras_does(options):
     theirs = keras.layers.TextVectorization(**options)
     theirs.adapt(tf.data.Dataset.from_tensor_slices(LINES).batch(32))
@@ -72,6 +74,26 @@ def test_a_layer_learns_and_gives_what_that_of_keras_does(options):
         assert as_numpy(found) == expected
     in_map = next(iter(hr.Dataset.from_tensor_slices(some).batch(len(some)).map(ours)))
     assert as_numpy(in_map) == as_numpy(found)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=12)), min_size=1, max_size=6),
+    st.lists(st.text(max_size=12), min_size=1, max_size=6),
+    st.sampled_from(OPTIONS),
+)
+def test_any_text_gives_what_keras_gives(learned, others, options):
+    learned = [*learned, "mill"]  # of no words at all ours refuses to learn
+    theirs = keras.layers.TextVectorization(**options)
+    theirs.adapt(tf.constant(learned))
+    ours = hr.text.TextVectorization(**options).adapt(hr.Dataset.from_tensor_slices(learned), progress=False)
+    assert ours.get_vocabulary() == theirs.get_vocabulary()
+    some = learned + others
+    expected, found = as_numpy(theirs(tf.constant(some))), ours(np.array(some, object))
+    if options.get("output_mode") == "tf_idf":
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    else:
+        assert as_numpy(found) == expected
 
 
 def test_a_vocabulary_can_be_given_with_its_weights():

@@ -22,6 +22,8 @@ NO_WORKERS_ANY_MORE = (
     "that end while they start: client.cluster.scale(n) has it start others"
 )
 
+NO_SCHEDULER = "the Client of Dask has lost its scheduler, and is {}: start the scheduler again, or a new cluster"
+
 _servers: JsonObject = {}
 """Those of this process, which is a worker of Dask."""
 
@@ -89,6 +91,9 @@ class DaskCluster(Cluster):
         """Start workers in Dask workers that have none yet. Return whether to check again."""
         if self._closed:
             return False
+        if self._client.status != "running":  # a request would wait for the scheduler, and `close` for the request
+            self._problem = NO_SCHEDULER.format(self._client.status)
+            return True
         found = self._client.scheduler_info(n_workers=-1)["workers"]
         self._most = max(self._most, len(found))
         self._found = set(found)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from headrace.core.types import Array, DType
 
 REGISTERED = 2
 """`dtype.isbuiltin` of dtypes that a library has registered."""
+NAME = re.compile(r"[<>=|]?[A-Za-z]\w*(\[\w+\])?|\?", re.ASCII)
+"""One dtype. NumPy also takes lists such as "3i4, f4", parses them as Python, and raises SyntaxError for some."""
 
 
 def is_extended(dtype: DType) -> bool:
@@ -24,6 +28,21 @@ def dtype_code(dtype: DType) -> str:
     return dtype.name if is_extended(dtype) else dtype.str
 
 
+def named_dtype(name: str) -> DType:
+    """Return the dtype of one name or code, which may come from a file.
+
+    Raises:
+        TypeError: if there is none.
+
+    >>> named_dtype("<i4")
+    dtype('int32')
+    """
+    if not NAME.fullmatch(name):
+        raise TypeError(f"data type {name[:80]!r} not understood")
+    found: DType = np.dtype(name)
+    return found
+
+
 def dtype_of(code: str) -> DType:
     """Return the dtype of a code.
 
@@ -31,12 +50,12 @@ def dtype_of(code: str) -> DType:
         TypeError: if there is none.
     """
     try:
-        found: DType = np.dtype(code)
+        return named_dtype(code)
     except TypeError:
         try:
             import ml_dtypes
 
-            found = np.dtype(getattr(ml_dtypes, code))
+            found: DType = np.dtype(getattr(ml_dtypes, code))
         except ImportError:
             raise TypeError(f"dtype {code} is of ml_dtypes: pip install ml_dtypes") from None
         except (AttributeError, TypeError):

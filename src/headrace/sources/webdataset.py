@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import math
 from collections.abc import Callable, Mapping, Sequence
-from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from headrace.columns import Column, text_column, values
 from headrace.core.types import Component, FilePatterns, Nested
-from headrace.errors import NONSENSE, ParseError
+from headrace.errors import ParseError
 from headrace.formats.shared.files import open_path
 from headrace.formats.shared.format import ScanHints
 from headrace.formats.shared.kinds import FileFormat, register_format
@@ -23,6 +19,7 @@ from headrace.formats.shared.one_file import Missing
 from headrace.formats.shared.unpack import codec
 from headrace.formats.shared.window import open_window
 from headrace.formats.webdataset.format import KEY, TarSamples
+from headrace.formats.webdataset.npy import read_array
 from headrace.formats.webdataset.tar import BLOCK, samples
 from headrace.image.decode import decode_image
 from headrace.io.decode import decode_json
@@ -63,28 +60,12 @@ def _string(content: bytes) -> Component:
     return bytes(content).decode()
 
 
-def _array(content: bytes) -> Component:
-    """Read a `.npy` file; what its header states is compared with the bytes there are before memory is taken."""
-    try:
-        file = io.BytesIO(content)
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, by_columns, dtype = read(file)
-        count, left = math.prod(shape), len(content) - file.tell()
-        if dtype.hasobject or min(shape, default=0) < 0 or count * dtype.itemsize > left:
-            raise ValueError(f"{left} bytes do not hold an array of {dtype} with shape {shape}")
-        flat = np.frombuffer(content, dtype, count, file.tell()) if count else np.empty(0, dtype)
-        return flat.reshape(shape, order="F" if by_columns else "C").copy()
-    except (*NONSENSE, EOFError, SyntaxError, TokenError) as error:  # its header is a literal of Python
-        raise ParseError(f"an array that cannot be read: {error}") from None
-
-
 DECODERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("jpg", "jpeg", "png", "webp", "bmp", "gif"), decode_image),
     **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), _number),
     **dict.fromkeys(("txt", "text", "transcript"), _string),
     "json": decode_json,
-    "npy": _array,
+    "npy": read_array,
 }
 """By the last part of an ending; what has none stays bytes."""
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
+from headrace.core.extended import named_dtype
 from headrace.core.types import DType
 from headrace.errors import StorageError, what_there_is
 from headrace.tfds.files import Folder, damage_named
@@ -435,7 +436,7 @@ def as_dtype(dtype: DTypeLike) -> DType:
 
         made: DType = np.dtype(ml_dtypes.bfloat16)
         return made
-    found = np.dtype(dtype)
+    found = named_dtype(dtype) if isinstance(dtype, str) else np.dtype(dtype)
     return TEXT if found.kind in "SUO" else found
 
 

@@ -213,7 +213,8 @@ class ArrowGroups(Groups):
                     raise ValueError("the footer is damaged")
                 self._batches = [None] * len(self._starts)
                 return self._reader.schema
-            except (pa.ArrowException, ValueError, OSError):
+            except (pa.ArrowException, ValueError, OSError) as error:
+                raise_if_passing(error, show_path(self.path))
                 self._reader = None
         found = stream_messages(self._file, 8 if is_file else 0)
         self._preface = found.preface
