@@ -34,7 +34,7 @@ from headrace.execute.stages.autotune import Tuning
 from headrace.execute.stages.channel import Cancelled
 from headrace.execute.stages.starvation import Meter
 from headrace.execute.stats import Stats
-from headrace.execute.stream import ASSUMED_READER_THREADS, END, Pulled
+from headrace.execute.stream import ASSUMED_READER_THREADS, END, Pace, Pulled
 from headrace.observe.live import register
 from headrace.ops.mix import Mix, MixMark, shares_of
 from headrace.ops.shared.arguments import integer
@@ -219,6 +219,8 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         self._pid = os.getpid()
         self._moved = 0
         self._whole = False
+        self._pace_settled = False
+        self._pace: Pace | _OneByOne = _one_by_one
         self._run: Pass | None = None
         self._in_step: _native.Cursor | None = None
         self._calls: One | None = None
@@ -396,6 +398,10 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             item = run.pull(self._rows_wanted() if self._excluded else self._pace.rows)
             if item is not END:
                 self._pace.observe(item, perf_counter_ns() - started)
+            if run.pooled and not self._pace_settled:
+                self._pace_settled = True
+                if run.root.stream.handed_over and self._pace is not _one_by_one:
+                    self._pace = run.pace(threads=ASSUMED_READER_THREADS, ready=True)
             return item
         except NONSENSE as error:
             if self._course.resumed and not isinstance(error, HeadraceError):
@@ -425,6 +431,7 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
         context = run.context(prepared, with_ids=settings.with_ids, objects=not self._whole).epoch(course.epoch)
         self._pid = os.getpid()
         self._run = run
+        self._pace_settled = False
         if self._finalizer is not None:
             self._finalizer.detach()
         self._finalizer = Closer(run.reap)

@@ -152,14 +152,16 @@ nb::list slice_columns(nb::sequence columns, Py_ssize_t start, Py_ssize_t stop) 
   return made;
 }
 
-// Every `size` rows of each array as one, sharing memory; None for what is no array in C order.
-nb::list fold_columns(nb::sequence columns, Py_ssize_t size) {
+// Every `size` rows of each array as one, sharing memory; None for what is no array in C order. And whether all are.
+nb::tuple fold_columns(nb::sequence columns, Py_ssize_t size) {
   nb::list made;
+  bool whole = true;
   for (nb::handle column : columns) {
     PyArrayObject* array = reinterpret_cast<PyArrayObject*>(column.ptr());
     const int axes = PyArray_CheckExact(column.ptr()) ? PyArray_NDIM(array) : 0;
     if (!axes || axes >= NPY_MAXDIMS || size < 1 || PyArray_DIM(array, 0) % size || !PyArray_IS_C_CONTIGUOUS(array)) {
       made.append(nb::none());
+      whole = false;
       continue;
     }
     npy_intp shape[NPY_MAXDIMS];
@@ -168,7 +170,7 @@ nb::list fold_columns(nb::sequence columns, Py_ssize_t size) {
     std::copy(PyArray_DIMS(array) + 1, PyArray_DIMS(array) + axes, shape + 2);
     made.append(view_of(array, axes + 1, shape, nullptr, PyArray_BYTES(array)));
   }
-  return made;
+  return nb::make_tuple(made, whole);
 }
 
 // Whether `join_arrays` can join these. All have one dtype, of which NumPy makes no other when it joins arrays.

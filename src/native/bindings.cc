@@ -14,6 +14,7 @@ NB_MODULE(_native, m) {
   bind_cut(m);  // where files can be divided
   bind_turns(m);  // the merge of interleaved lanes
   bind_delivery(m);  // the last step of next()
+  bind_rows(m);      // elements of columns
   bind_shuffle(m);  // draws, the buffer's rows, permutations
   bind_ragged(m);
   bind_random(m);  // draws that belong to rows

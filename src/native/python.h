@@ -173,6 +173,7 @@ void bind_csv(nb::module_& m);
 void bind_cut(nb::module_& m);
 void bind_turns(nb::module_& m);
 void bind_delivery(nb::module_& m);
+void bind_rows(nb::module_& m);
 void bind_shuffle(nb::module_& m);
 void bind_ragged(nb::module_& m);
 void bind_pack(nb::module_& m);

@@ -65,13 +65,16 @@ def test_a_slice_that_is_sent_holds_its_own_rows_alone(width):
 def test_views_are_writable_only_if_their_arrays_are():
     locked = np.arange(4)
     locked.flags.writeable = False
-    for made in (_native.slice_columns([locked, np.arange(4)], 1, 3), _native.fold_columns([locked, np.arange(4)], 2)):
+    for made in (
+        _native.slice_columns([locked, np.arange(4)], 1, 3),
+        _native.fold_columns([locked, np.arange(4)], 2)[0],
+    ):
         assert [view.flags.writeable for view in made] == [False, True]
 
 
 def test_views_keep_their_arrays_alive():
     (part,) = _native.slice_columns([np.arange(1000)], 10, 20)
-    (folded,) = _native.fold_columns([np.arange(1000)], 10)
+    (folded,), _ = _native.fold_columns([np.arange(1000)], 10)
     np.arange(5000)
     assert part.tolist() == [*range(10, 20)]
     assert folded.tolist() == np.arange(1000).reshape(100, 10).tolist()
@@ -83,10 +86,11 @@ def test_slices_beyond_the_end_are_shorter_as_in_python():
 
 def test_folding_copies_nothing_and_leaves_what_would_be_copied():
     source = np.arange(12.0).reshape(6, 2)
-    made, *left = _native.fold_columns([source, source[::2], source[:5], ["a", "b", "c"]], 3)
+    (made, *left), whole = _native.fold_columns([source, source[::2], source[:5], ["a", "b", "c"]], 3)
     assert made.shape == (2, 3, 2)
     assert np.shares_memory(made, source)
     assert left == [None, None, None]
+    assert not whole
     folded = fold(block(4), 4)
     assert not isinstance(folded, str)
     assert [column[1].tolist() for column in folded.columns[:3]] == [c[4:8].tolist() for c in block(4).columns[:3]]

@@ -16,6 +16,7 @@ from headrace import _native
 from headrace.columns import (
     Column,
     Indices,
+    box_text,
     boxes,
     column_bytes,
     column_of,
@@ -27,7 +28,7 @@ from headrace.columns import (
     values,
 )
 from headrace.columns.dense import MIN_LAYOUT_CHECK_BYTES, copy_into, pooled
-from headrace.core.types import Array, Component, Nested
+from headrace.core.types import Array, Component, Nested, Reduced
 from headrace.errors import ElementError, SpecError, drop_own_frames
 from headrace.plan import mismatch
 from headrace.plan.frameworks import as_array, is_tensor
@@ -50,6 +51,8 @@ _MADE_IN_C = (None, tuple, dict)
 
 SlicedColumns: TypeAlias = tuple[list[Column], int]
 """Columns, and the number of the first row that counts."""
+TEXT_OBJECT_BYTES = 64
+"""About how much memory a str or bytes object takes besides its text."""
 MIN_COLUMNS_SLICED_LAZILY = 6
 """A slice of at least this many columns is made on use: most are joined with others or sliced again."""
 
@@ -119,6 +122,16 @@ class Block:
             self._nbytes = nbytes
         return self._nbytes
 
+    def box_texts(self) -> None:
+        """Make the objects of texts now, in this thread, for a consumer that gets them as objects."""
+        texts = [type(column) is not np.ndarray and kind_of(column).name == "text" for column in self.columns]
+        if any(texts):
+            nbytes = self.nbytes + sum(texts) * TEXT_OBJECT_BYTES * self.rows
+            self.columns = [
+                box_text(column) if text else column for column, text in zip(self.columns, texts, strict=True)
+            ]
+            self._nbytes = nbytes
+
     def slice(self, start: int, stop: int) -> Block:
         """Return rows `start` to `stop`, sharing memory."""
         part = self.cut(start, stop)
@@ -172,11 +185,36 @@ class Block:
         if structure.kind is None and type(columns[0]) is np.ndarray:
             return iter(columns[0]), False
         plain = structure.kind in _MADE_IN_C and structure.flat
+        if plain and structure.kind is not None and columns:
+            made = _native.elements(columns, *structure.components, self.rows)
+            if made is not None:
+                return made, False
         return self.elements(), not (plain and all(type(c) is np.ndarray or type(c) is list for c in columns))
 
     def leaves(self) -> Iterator[tuple[Any, ...]]:
         """Return the components of the elements, one by one."""
         return zip(*(values(c) for c in self.columns), strict=True) if self.columns else repeat((), self.rows)
+
+
+class FirstHalf(Block):
+    """Rows whose columns another thread may have joined with those of the next block, `second`, by the time of use."""
+
+    __slots__ = ("joined", "second")
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block.structure, [], block.rows, block.mark, block.ids, block.own, block._nbytes)
+        self._columns = block._columns
+        self.offset = block.offset
+        self.second: Block | None = None
+        self.joined: list[Column] = []
+
+    def join(self, second: Block) -> None:
+        """Join the columns with those of the next block now, in this thread."""
+        self.joined = _joined_columns((self, second))
+        self.second = second
+
+    def __reduce__(self) -> Reduced:
+        return Block, (self.structure, self.columns, self.rows, self.mark, self.ids, self.own, self._nbytes)
 
 
 def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[object]]) -> Iterator[Component]:
@@ -366,17 +404,23 @@ def concat(blocks: Sequence[Block]) -> Block:
     differ = structures_differ(blocks)
     if differ:
         raise SpecError(differ)
+    columns = _joined_columns(blocks)
+    ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
+    made = Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
+    made._nbytes = sum(b._nbytes for b in blocks) if min(b._nbytes for b in blocks) >= 0 else -1
+    return made
+
+
+def _joined_columns(blocks: Sequence[Block]) -> list[Column]:
+    if len(blocks) == 2 and type(first := blocks[0]) is FirstHalf and first.second is blocks[1]:
+        return first.joined
     parts: list[list[Column]] = []
     bounds: list[tuple[int, int]] = []
     for block in blocks:
         held, start = block.sliced_columns()
         parts.append(held)
         bounds.append((start, start + block.rows))
-    columns = join_all(list(zip(*parts, strict=True)), bounds)
-    ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
-    made = Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
-    made._nbytes = sum(b._nbytes for b in blocks) if min(b._nbytes for b in blocks) >= 0 else -1
-    return made
+    return join_all(list(zip(*parts, strict=True)), bounds)
 
 
 def structures_differ(blocks: Sequence[Block], whole: str = "batch") -> str | None:
@@ -437,13 +481,15 @@ def in_runs(starts: Indices, numbers: Indices) -> tuple[Indices, list[tuple[int,
 def fold(block: Block, size: int) -> Block | str:
     """Return every `size` rows as one, a multiple of them; or why the rows of a component cannot be stacked."""
     groups = block.rows // size
-    columns: list[Column] = []
-    folded = _native.fold_columns(block.columns, size)
-    for path, col, stacked in zip(block.structure.paths, block.columns, folded, strict=True):
-        made = kind_of(col).stack(col, size, path) if stacked is None else stacked
-        if isinstance(made, str):
-            return made
-        columns.append(made)
+    columns: list[Column]
+    columns, all_folded = _native.fold_columns(block.columns, size)
+    for number, stacked in enumerate(() if all_folded else columns):
+        if stacked is None:
+            col = block.columns[number]
+            made = kind_of(col).stack(col, size, block.structure.paths[number])
+            if isinstance(made, str):
+                return made
+            columns[number] = made
     whole = Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
     whole._nbytes = block._nbytes
     return whole

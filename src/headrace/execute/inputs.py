@@ -120,8 +120,11 @@ class Input:
             )
         self._mark, self._rows = mark, 0
 
-    def pull(self, want: int) -> Pulled:
-        """Return the next rows, at most `want`, or one failure, or END."""
+    def pull(self, want: int, *, uncut: bool = False) -> Pulled:
+        """Return the next rows, at most `want`, or one failure, or END.
+
+        An `uncut` block may have more rows than `want`, if the stream has made them at once.
+        """
         counters = self._counters
         while not self._ready:
             if self._run.cancelled:
@@ -142,7 +145,7 @@ class Input:
         else:
             return self._next_ready(want)
         self._place(made)
-        if made.rows > want:
+        if made.rows > want and not uncut:
             self._ready.append(made)
             return self._next_ready(want)
         self._mark = made.mark
@@ -343,7 +346,7 @@ class OneRowInput(Input):
 
     __slots__ = ()
 
-    def pull(self, want: int) -> Pulled:  # noqa: ARG002 - one is enough
+    def pull(self, want: int, *, uncut: bool = False) -> Pulled:  # noqa: ARG002 - one is enough
         return super().pull(1)
 
 

@@ -101,14 +101,14 @@ class ObservedInput(Input):
         self._node = node
         super().__init__(node, context, marks, opened_by, flush=flush)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int, *, uncut: bool = False) -> Pulled:
         if self._ready:
-            return super().pull(want)
+            return super().pull(want, uncut=uncut)
         outer, _inside.nanoseconds = _inside.nanoseconds, 0
         kept, ROW_TIMES.kept = ROW_TIMES.kept, []
         started = perf_counter_ns()
         try:
-            item = super().pull(want)
+            item = super().pull(want, uncut=uncut)
         finally:
             took = perf_counter_ns() - started
             own, _inside.nanoseconds = took - _inside.nanoseconds, outer + took

@@ -70,6 +70,8 @@ class Cut(NamedTuple):
     held_bytes: int = 0
     """How much memory it holds until it has been read."""
     rows: int = 0
+    known_rows: int | None = None
+    """How many rows it has, if that is known before it is read."""
 
 
 Cutter = Callable[[Any, Context, Any, CutSize], Iterator[Cut]]

@@ -133,7 +133,7 @@ class FilesCutStream(Stream):
                     continue
                 self._open()
             assert self._child is not None
-            item = self._child.pull(want)
+            item = self._child.pull(want, uncut=True)
             if item is not END:
                 mark = item.mark
                 if self._first_row:
@@ -284,7 +284,7 @@ def _groups(
                 nbytes += groups.count_group(stop)[1]
                 stop += 1
             piece = GroupRange(group, row, stop, shared.retain(), token)
-            yield Cut(bounded(piece), nbytes, release=shared.release)
+            yield Cut(bounded(piece), nbytes, release=shared.release, known_rows=rows)
             group, row = stop, row + rows
     finally:
         shared.release()
@@ -311,14 +311,15 @@ def _records(
     file.share_memory()  # the pages that are looked at here are read by a worker a moment later
     shared = Shared(file, file.close)
 
-    def cut(stop: int | None) -> Cut:
-        piece = Piece(at, stop, shared.retain())
-        nbytes = (file.size or 0 if stop is None else stop) - at.offset
-        return Cut(bounded(piece), nbytes, child.path, release=shared.release)
+    def cut(following: RecordAt | None) -> Cut:
+        piece = Piece(at, None if following is None else following.offset, shared.retain())
+        nbytes = (file.size or 0 if following is None else following.offset) - at.offset
+        rows = None if following is None else following.number - at.number
+        return Cut(bounded(piece), nbytes, child.path, release=shared.release, known_rows=rows)
 
     try:
         for following in _places(file, child.format, at, size):
-            yield cut(following.offset)
+            yield cut(following)
             at = following
         yield cut(None)
     finally:

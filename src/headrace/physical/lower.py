@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.execute.budget import cpus
 from headrace.formats.shared.file_names import FileNames
@@ -14,6 +15,7 @@ from headrace.ops.cache import Cache
 from headrace.ops.filter import Filter
 from headrace.ops.map import Map
 from headrace.ops.random_map import RandomMap
+from headrace.ops.shared.batching import Batching
 from headrace.ops.shared.filter_first import FilterFirst
 from headrace.ops.shared.gather import Gather, RowsByNumber
 from headrace.ops.shared.map_chain import MapChain
@@ -105,20 +107,31 @@ def pulls_blocks(plan: Node) -> bool:
     return plan.pure or plan.ahead is Ahead.READY
 
 
-def lower(plan: Node, threads: int, choices: list[Choice] | None = None) -> Node:
-    """Return the physical plan: what runs on up to `threads` threads. `choices` gets each choice with its reason."""
+def lower(plan: Node, threads: int, choices: list[Choice] | None = None, batch_size: int = 0) -> Node:
+    """Return the physical plan: what runs on up to `threads` threads. `choices` gets each choice with its reason.
+
+    Its consumer combines every `batch_size` rows, if that is not 0.
+    """
     if isinstance(plan, ParallelScan) or (threads < 2 and choices is None):  # on one thread nothing is chosen
         return plan
     operations, source = _pipeline(plan)
     serial = None if source is None else _reason_for_serial_scan(source, operations, threads)
     if source is not None and serial is None:
-        return _scan(operations, source, threads, choices)
+        return _scan(operations, source, ScanShape(threads, batch_size), choices)
     if choices is not None and not operations and serial:
         choices.append(Choice("serial scan", plan.operation, serial))
     inputs = plan.inputs
     fetched = _fetched_inputs(plan)
-    lowered = tuple(node if node in fetched else lower(node, threads, choices) for node in inputs)
+    rows = _batch_size(plan, batch_size)
+    lowered = tuple(node if node in fetched else lower(node, threads, choices, rows) for node in inputs)
     return plan if all(a is b for a, b in zip(inputs, lowered, strict=True)) else plan.with_inputs(lowered)
+
+
+def _batch_size(plan: Node, given: int) -> int:
+    """Return how many rows of its input an operation, or the one after it, combines; 0 if that is not fixed."""
+    if isinstance(plan, Batching):
+        return plan.batch_size if plan.batch_size > 1 else 0
+    return given if plan.transparent else 0
 
 
 def _fetched_inputs(plan: Node) -> tuple[Node, ...]:
@@ -144,13 +157,23 @@ def _pipeline(plan: Node) -> tuple[list[Node], Node | None]:
     return operations, node
 
 
-def _scan(operations: list[Node], source: Node, threads: int, choices: list[Choice] | None) -> ParallelScan:
+class ScanShape(NamedTuple):
+    """On how many threads a scan runs at most, and how many rows its consumer combines; 0 if it does not."""
+
+    threads: int
+    batch_size: int
+
+
+def _scan(operations: list[Node], source: Node, shape: ScanShape, choices: list[Choice] | None) -> ParallelScan:
     node, what = source, "reads cuts of the source and what follows it" if operations else "reads cuts of the source"
     if _is_strand(source):
         node, what = Strand(source), "works on rows of the source as they come"
     for operation in reversed(operations):
         node = operation.with_inputs((node,))
-    scan = ParallelScan(node, threads=threads, reason=f"{what} on up to {threads} threads")
+    batch_size = shape.batch_size if all(operation.one_to_one for operation in operations) else 0
+    whole = f", in whole batches of {batch_size:,}" if batch_size else ""
+    reason = f"{what} on up to {shape.threads} threads{whole}"
+    scan = ParallelScan(node, threads=shape.threads, batch_size=batch_size, reason=reason)
     if choices is not None:
         choices.append(Choice(scan.operation, source.operation, scan.reason))
     return scan

@@ -80,7 +80,9 @@ def cut_rows(node: Node, _ctx: Context, place: RowRange, size: CutSize) -> Itera
     first, end = place
     while first < end:
         stop = min(end, first + size.rows)
-        yield Cut(RowsCut(node, first, stop, site=node.site, stands_for=node), rows=stop - first)
+        yield Cut(
+            RowsCut(node, first, stop, site=node.site, stands_for=node), rows=stop - first, known_rows=stop - first
+        )
         first = stop
 
 

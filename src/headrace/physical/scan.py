@@ -15,13 +15,14 @@ from headrace.execute.inputs import Input
 from headrace.execute.pool import Limits, Morsel, Window
 from headrace.execute.registry import opens
 from headrace.execute.stages.channel import Cancelled
-from headrace.execute.stream import ASSUMED_READER_THREADS, END, Made, Pace, Stream, Wanted
+from headrace.execute.stream import ASSUMED_READER_THREADS, END, FRESH_FRACTION, Made, Pace, Stream, Wanted
 from headrace.formats.shared.many_files import Files
 from headrace.formats.shared.one_file import OneFile
 from headrace.formats.shared.quarantine import PolicyEvents
 from headrace.formats.shared.strand import Strand
 from headrace.ops.flat_map import ParentPlace
 from headrace.ops.shared.unchanged_rows import PassThrough
+from headrace.physical.batch_bounds import BatchBounds, BatchedBlocks
 from headrace.physical.cuts import Cut, CutSize, cutter_of
 from headrace.physical.scan_threads import ScanThreads, Watch, Work
 from headrace.plan.access import comes_late, late_bytes
@@ -35,6 +36,9 @@ FIRST_ROWS = 16
 STEP_NANOSECONDS = 2_000_000
 STEP_BYTES = 2 << 20
 """A worker hands over what it made in this time, or this much of it: each time costs locks, and perhaps a wake-up."""
+BATCHES_STEP_FACTOR = 4
+"""If whole batches are handed over, a step is longer by this factor: the consumer waits for all rows of a batch, and
+takes several batches at the cost of one."""
 SERIAL_PULLS = 4
 """The serial part of a scan takes about this many pulls, if rows are cheap."""
 BUDGET_SHARE = 4
@@ -47,9 +51,12 @@ class ParallelScan(PassThrough):
 
     It begins as a serial scan in the consumer's thread. When that took some milliseconds and the consumer wants more,
     the source is halted, the rest of it is cut, and the pool runs the pipeline on the cuts.
+
+    If its consumer makes batches of `batch_size` rows, workers hand over whole batches where they can; 0 for none.
     """
 
     threads: int = field(default=1, metadata=TUNING)
+    batch_size: int = field(default=0, repr=False, metadata=TUNING)
     reason: str = field(default="", repr=False, metadata=TUNING)
 
     @property
@@ -129,11 +136,14 @@ class ScanStream(Stream):
         self._pace: Pace = ctx.run.shared.setdefault(
             (ParallelScan, ctx.stage), ctx.run.pace(threads=ASSUMED_READER_THREADS)
         )
-        self._pace.grow_to(FIRST_ROWS)
+        self._rows_key = f"{key}/rows"
+        self._pace.grow_to(max(FIRST_ROWS, found.get(self._rows_key, 0) // FRESH_FRACTION))
         self._serial = self._threads < 2 or self._workers.serial or not self._parallel_after(at)
+        self._begins_parallel = not self._serial and self._workers.was_parallel and self._halts_unread(at)
         self._source_number = ctx.prepared.number(self._source)
         counting = [n for n in self._operations if not n.one_to_one]
         self._numbers = [*map(ctx.prepared.number, counting), self._source_number]
+        self._bounds = BatchBounds(node.batch_size) if node.batch_size and not counting else None
 
     def _parallel_after(self, at: At) -> bool:
         """Return whether a scan that begins here may run on cuts."""
@@ -146,9 +156,13 @@ class ScanStream(Stream):
             for n in self._operations
         )
 
+    def _halts_unread(self, at: At) -> bool:
+        """Return whether the source can be cut before anything of it was read: files, from the first on."""
+        return not at.inputs and isinstance(self._source, Files)
+
     @property
     def handed_over(self) -> bool:
-        return self._window is not None
+        return self._window is not None or (not self._serial and self._workers.was_parallel)
 
     def pull(self, want: int) -> Made:
         if self._input is not None:
@@ -163,7 +177,12 @@ class ScanStream(Stream):
         serial_nanoseconds = (
             min(0, policy.serial_nanoseconds) if self._workers.was_parallel else policy.serial_nanoseconds
         )
-        if not self._serial and alone.cpu > serial_nanoseconds and self._window is None:
+        if self._begins_parallel:
+            self._begins_parallel = False
+            if self._bounds is not None:
+                self._bounds.begin(rows.ordinals()[self._source_number])
+            self._go_parallel(rows)
+        elif not self._serial and alone.cpu > serial_nanoseconds and self._window is None:
             if self._workers.was_parallel or policy.gains(self._threads, alone.cpu, alone.nbytes):
                 self._go_parallel(rows)
             else:
@@ -185,6 +204,8 @@ class ScanStream(Stream):
             return item
         ordinals = rows.ordinals()
         self._bases = {number: ordinals[number] for number in self._numbers}
+        if self._bounds is not None:
+            self._bounds.begin(ordinals[self._source_number])
         self._void = self._source_input(rows).stream.voids()
         self._next = None
         rows.close()
@@ -224,7 +245,7 @@ class ScanStream(Stream):
     def _morsels(self, cuts: Iterator[Cut]) -> Iterator[Morsel[Item]]:
         try:
             for cut in cuts:
-                yield CutMorsel(self._ctx, self._pipeline(cut.source), cut, self._size, self._pace)
+                yield CutMorsel(self._ctx, self._pipeline(cut.source), cut, self._size, self._pace, self._bounds)
         finally:
             if isinstance(cuts, Generator):
                 cuts.close()
@@ -324,6 +345,7 @@ class ScanStream(Stream):
 
     def close(self) -> None:
         if self._window is not None:
+            self._ctx.run.tuner.widths[self._rows_key] = self._pace.rows
             self._ctx.stage.remove_queue(self._window)
             self._window.close()
         if self._strand is not None:  # the cutter may not have begun
@@ -339,7 +361,15 @@ class CutMorsel(Morsel[Item]):
     the GIL does not make its cut a long one.
     """
 
-    def __init__(self, ctx: Context, pipeline: Node, cut: Cut, size: CutSize, pace: Pace) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        pipeline: Node,
+        cut: Cut,
+        size: CutSize,
+        pace: Pace,
+        bounds: BatchBounds | None = None,
+    ) -> None:
         super().__init__()
         self._ctx = ctx
         self.pipeline = pipeline
@@ -355,12 +385,16 @@ class CutMorsel(Morsel[Item]):
         self._events: deque[list[Callable[[], None]]] = deque()
         self.broken: bool = cut.in_order
         self.rows: dict[int, int] = {}
+        self._bounds = bounds
+        self._number = -1 if bounds is None else bounds.add(cut.known_rows)
+        self._batches = None if bounds is None or self.policy is not None else BatchedBlocks(bounds, self._number)
 
     def step(self) -> tuple[list[Item], int, bool]:
         items: list[Item] = []
         nbytes, done = 0, False
         watch = Watch()
-        while not done and nbytes < STEP_BYTES and watch.nanoseconds < STEP_NANOSECONDS:
+        factor = 1 if self._batches is None else BATCHES_STEP_FACTOR
+        while not done and nbytes < factor * STEP_BYTES and watch.nanoseconds < factor * STEP_NANOSECONDS:
             item = self._next_item()
             self._record_events()
             if isinstance(item, Block):
@@ -369,10 +403,21 @@ class CutMorsel(Morsel[Item]):
             else:
                 self.broken = self.broken or isinstance(item, Failure)
                 done = True
+        if self._batches is not None:
+            items = self._in_batches(self._batches, items, done=done)
         watch.add_to(self.work)
         if done:
             self._finish()
         return items, nbytes, done
+
+    def _in_batches(self, batches: BatchedBlocks, items: list[Item], *, done: bool) -> list[Item]:
+        """Return what to hand over of the items made so far: whole batches, and what is left once all are made."""
+        for number, item in enumerate(items):
+            if type(item) is not Block:  # a reference to records: it is joined where its rows are made
+                self._batches = None
+                return [*batches.take(done=True), *items[number:]]
+            batches.add(item)
+        return [*batches.take(done=done)]
 
     def _next_item(self) -> Item | object:
         if self.broken:
@@ -387,9 +432,11 @@ class CutMorsel(Morsel[Item]):
         if self._input is None:
             late = self.pipeline is not self.cut.source  # records are read in place by the first operation
             self._input = self._ctx.open(self.pipeline, any_order=True, form=Form(late=late, objects=True))
-        item = self._input.pull(self._pace.rows)
+        item = self._input.pull(self._pace.rows, uncut=True)
         if item is not END:
             self._pace.observe(item, thread_time_ns() - started)
+            if self._ctx.objects and type(item) is Block:
+                item.box_texts()
         return item
 
     def _record_events(self) -> None:
@@ -407,6 +454,8 @@ class CutMorsel(Morsel[Item]):
             assert self._input is not None
             self.rows = self._input.ordinals()
             self._size.learn(self.cut, self.work.cpu)
+            if self._bounds is not None:
+                self._bounds.count(self._number, self._input.ordinal)
         self._ctx.stage.add_work(self.work.cpu)
         if self._input is not None:
             self._input.close()
@@ -414,6 +463,8 @@ class CutMorsel(Morsel[Item]):
             self._free()
 
     def close(self) -> None:
+        if self._bounds is not None:
+            self._bounds.forget(self._number)
         if self._input is not None:
             self._input.close()
         self._free()

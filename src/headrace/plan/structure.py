@@ -126,6 +126,14 @@ class Structure:
         return map(self.pack, zip(*columns, strict=True))
 
     @cached_property
+    def components(self) -> tuple[tuple[Any, ...] | None, tuple[int, ...]]:
+        """Return the keys of a flat dict as written, None for a tuple, and which leaf each component is."""
+        if self.kind is not dict:
+            return None, tuple(range(len(self.children)))
+        number = {key: leaf for leaf, key in enumerate(self.keys)}
+        return self.written, tuple(number[key] for key in self.written)
+
+    @cached_property
     def paths(self) -> tuple[str, ...]:
         """A name for each leaf, for messages: `[0]`, `['x']`, `.label`."""
         if self.kind is None:

@@ -193,7 +193,7 @@ def _split(items: list[Item], rows: int) -> tuple[list[Item], list[Item]]:
     head: list[Item] = []
     for i, item in enumerate(items):
         if item.rows >= rows:
-            head.append(item.slice(0, rows))
+            head.append(item.slice(0, rows) if item.rows > rows else item)
             rest = [item.slice(rows, item.rows)] if item.rows > rows else []
             return head, rest + items[i + 1 :]
         head.append(item)
