@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 
 #include "team.h"
 
@@ -60,32 +61,61 @@ bool JpegRows::copy_to(uint8_t* to) {
 
 bool JpegRows::finish() { return decoder_.finish(); }
 
-void decode_jpegs(const Jpegs& jpegs, const int64_t* starts, uint8_t* out, bool* made) {
-  in_pieces(jpegs.count, 1, [=](int64_t begin, int64_t end) {
-    const auto decoder = std::make_unique<JpegRows>();
-    JpegRows& rows = *decoder;
-    for (int64_t i = begin; i < end; ++i) {
-      const Cut& window = jpegs.windows[i];
-      made[i] = rows.open(jpegs.data + jpegs.offsets[i], size_t(jpegs.offsets[i + 1] - jpegs.offsets[i]), jpegs.shapes[i], window, jpegs.how) &&
-                rows.copy_to(out + starts[i]) && rows.finish();
-    }
+namespace {
+
+// Decoders that are reused, with their memory and tables, by the pieces of one call.
+class Decoders {
+ public:
+  template <typename Work>
+  void with_one(Work work) {
+    std::unique_ptr<JpegRows> one = take();
+    work(*one);
+    const std::lock_guard<std::mutex> held(lock_);
+    idle_.push_back(std::move(one));
+  }
+
+ private:
+  std::unique_ptr<JpegRows> take() {
+    const std::lock_guard<std::mutex> held(lock_);
+    if (idle_.empty()) return std::make_unique<JpegRows>();
+    std::unique_ptr<JpegRows> one = std::move(idle_.back());
+    idle_.pop_back();
+    return one;
+  }
+
+  std::mutex lock_;
+  std::vector<std::unique_ptr<JpegRows>> idle_;
+};
+
+// Open each window, and have `take(rows, i)` use it.
+template <typename Take>
+void decode_each(const Jpegs& jpegs, bool* made, Take take) {
+  Decoders decoders;
+  in_pieces(jpegs.count, 1, [&](int64_t begin, int64_t end) {
+    decoders.with_one([&](JpegRows& rows) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto size = size_t(jpegs.offsets[i + 1] - jpegs.offsets[i]);
+        made[i] = rows.open(jpegs.data + jpegs.offsets[i], size, jpegs.shapes[i], jpegs.windows[i], jpegs.how) &&
+                  take(rows, i) && rows.finish();
+      }
+    });
   });
+}
+
+}  // namespace
+
+void decode_jpegs(const Jpegs& jpegs, const int64_t* starts, uint8_t* out, bool* made) {
+  decode_each(jpegs, made, [=](JpegRows& rows, int64_t i) { return rows.copy_to(out + starts[i]); });
 }
 
 void decode_and_resize_jpegs(const Jpegs& jpegs, int64_t height, int64_t width, Rounding rounding, const int64_t* mirrored,
                              void* out, bool* made) {
-  in_pieces(jpegs.count, 1, [=](int64_t begin, int64_t end) {
-    const auto decoder = std::make_unique<JpegRows>();
-    JpegRows& rows = *decoder;
-    for (int64_t i = begin; i < end; ++i) {
-      const Cut& window = jpegs.windows[i];
-      const int64_t channels = jpegs.shapes[i].channels;
-      const int64_t bytes = height * width * channels * (rounding == kFloats ? int64_t(sizeof(float)) : 1);
-      made[i] = rows.open(jpegs.data + jpegs.offsets[i], size_t(jpegs.offsets[i + 1] - jpegs.offsets[i]), jpegs.shapes[i], window, jpegs.how) &&
-                resize_rows(rows, {window.height, window.width, channels}, height, width, {rounding, mirrored[i] != 0},
-                            static_cast<uint8_t*>(out) + i * bytes) &&
-                rows.finish();
-    }
+  decode_each(jpegs, made, [&](JpegRows& rows, int64_t i) {
+    const Cut& window = jpegs.windows[i];
+    const int64_t channels = jpegs.shapes[i].channels;
+    const int64_t bytes = height * width * channels * (rounding == kFloats ? int64_t(sizeof(float)) : 1);
+    return resize_rows(rows, {window.height, window.width, channels}, height, width, {rounding, mirrored[i] != 0},
+                       static_cast<uint8_t*>(out) + i * bytes);
   });
 }
 

@@ -10,25 +10,28 @@ namespace {
 constexpr int kLast = kBlock * kBlock - 1;
 constexpr int kMostDc = 15;  // bits of a difference
 
-Entry entry(int bits, int value_bits, bool is_long, int step, int value) {
-  return {uint32_t(bits | value_bits << 4 | int(is_long) << 8 | step << 9) | uint32_t(value) << 16};
+Entry entry(int bits, int value_bits, int step, int value) {
+  return {uint32_t(bits | value_bits << 5 | step << 9) | uint32_t(value) << 16};
 }
 
 // A value of `size` bits: those that begin with 0 are negative.
 inline int extend(int bits, int size) { return bits < 1 << (size - 1) ? bits - (1 << size) + 1 : bits; }
 
-// The symbol of the code of more than kLookupBits that `reader` is at, or -1.
-int read_long_code(BitReader& reader, const HuffmanTable& table) {
-  const uint32_t next = uint32_t(reader.bits >> 48);
+struct Code {
+  int length, symbol;  // the length is 0 if there is no such code
+};
+
+// The code of more than kLookupBits that these bits begin with.
+Code long_code(uint64_t bits, const HuffmanTable& table) {
+  const uint32_t next = uint32_t(bits >> 48);
   for (int length = kLookupBits + 1; length <= 16; ++length) {
     if (next >= table.limits[length]) continue;
-    reader.drop(length);
-    return table.code.symbols[uint8_t(int(next >> (16 - length)) + table.offsets[length])];
+    return {length, table.code.symbols[uint8_t(int(next >> (16 - length)) + table.offsets[length])]};
   }
-  return -1;
+  return {0, 0};
 }
 
-// A value that the lookup did not have; 25 bits or more of the reader are valid.
+// The value in the next bits, of which 25 or more are valid.
 inline int read_value(BitReader& reader, int size) {
   if (size == 0) return 0;
   const int value = int(reader.bits >> (64 - size));
@@ -41,15 +44,14 @@ inline bool read_dc(BitReader& reader, const HuffmanTable& table, int& last_dc) 
   reader.refill();
   const Entry found = table.lookup[reader.bits >> (64 - kLookupBits)];
   int difference = found.value();
-  if (found.is_partial()) {
-    int size = found.value_bits();
-    if (found.is_long()) {
-      size = read_long_code(reader, table);
-      if (size < 0) return false;
-    } else {
-      reader.drop(found.bits());
-    }
-    difference = read_value(reader, size);
+  if (found.step() == 0) {
+    const Code code = long_code(reader.bits, table);
+    if (code.length == 0) return false;
+    reader.drop(code.length);
+    difference = read_value(reader, code.symbol);
+  } else if (found.value_bits()) {
+    reader.drop(found.bits() - found.value_bits());
+    difference = read_value(reader, found.value_bits());
   } else {
     reader.drop(found.bits());
   }
@@ -64,27 +66,23 @@ inline int read_ac(BitReader& reader, const HuffmanTable& table, int16_t* coeffi
   while (position < kLast) {
     const Entry found = table.lookup[reader.bits >> (64 - kLookupBits)];
     reader.refill();
-    if (!found.is_partial()) {
-      reader.drop(found.bits());
-      const int next = position + found.step();
-      if (next > kLast) return found.step() == Entry::kEnd ? position : -1;
-      position = next;
-      if (kStored) coefficients[kPlaces[position]] = int16_t(found.value());
-      continue;
-    }
-    int size = found.value_bits(), step = found.step();
-    if (found.is_long()) {
-      const int symbol = read_long_code(reader, table);
-      if (symbol < 0) return -1;
-      size = symbol & 15;
-      if (!size && symbol != 0xF0) return symbol == 0 ? position : -1;
-      step = (symbol >> 4) + 1;
+    int step = found.step(), value = found.value();
+    if (step == 0) {
+      const Code code = long_code(reader.bits, table);
+      const int size = code.symbol & 15;
+      if (code.length == 0 || (size == 0 && code.symbol != 0xF0 && code.symbol != 0)) return -1;
+      reader.drop(code.length);
+      step = code.symbol ? (code.symbol >> 4) + 1 : Entry::kEnd;
+      value = read_value(reader, size);
+    } else if (kStored && found.value_bits()) {
+      reader.drop(found.bits() - found.value_bits());
+      value = read_value(reader, found.value_bits());
     } else {
       reader.drop(found.bits());
     }
-    const int value = read_value(reader, size);
-    position += step;
-    if (position > kLast) return -1;
+    const int next = position + step;
+    if (next > kLast) return step == Entry::kEnd ? position : -1;
+    position = next;
     if (kStored) coefficients[kPlaces[position]] = int16_t(value);
   }
   return position;
@@ -95,7 +93,7 @@ inline int read_ac(BitReader& reader, const HuffmanTable& table, int16_t* coeffi
 bool build(const HuffmanCode& code, bool is_dc, HuffmanTable& table) {
   if (table.code.known && std::memcmp(&table.code, &code, sizeof code) == 0) return true;
   table.code.known = false;
-  std::fill_n(table.lookup, 1 << kLookupBits, entry(0, 0, true, 0, 0));
+  std::fill_n(table.lookup, 1 << kLookupBits, entry(0, 0, 0, 0));
   uint32_t next = 0;
   int symbols = 0;
   table.limits[0] = 0;
@@ -112,11 +110,8 @@ bool build(const HuffmanCode& code, bool is_dc, HuffmanTable& table) {
       const int rest = kLookupBits - length;
       for (uint32_t tail = 0; tail < uint32_t(1) << rest; ++tail) {
         Entry& made = table.lookup[next << rest | tail];
-        if (size > rest) {
-          made = entry(length, size, false, step, 0);
-        } else {
-          made = entry(length + size, 0, false, step, size ? extend(int(tail >> (rest - size)), size) : 0);
-        }
+        const int value = size && size <= rest ? extend(int(tail >> (rest - size)), size) : 0;
+        made = entry(length + size, size > rest ? size : 0, step, value);
       }
     }
     table.limits[length] = next << (16 - length);
@@ -166,13 +161,19 @@ bool ScanData::next() {
 bool ScanData::at_end_of_image() const { return size_ - at_ >= 2 && data_[at_] == 0xFF && data_[at_ + 1] == 0xD9; }
 
 int decode_block(BitReader& reader, BlockTables tables, int& last_dc, int16_t* coefficients) {
-  if (!read_dc(reader, *tables.dc, last_dc)) return -1;
+  BitReader local = reader;  // in registers
+  if (!read_dc(local, *tables.dc, last_dc)) return -1;
   coefficients[0] = int16_t(last_dc);
-  return read_ac<true>(reader, *tables.ac, coefficients);
+  const int last = read_ac<true>(local, *tables.ac, coefficients);
+  reader = local;
+  return last;
 }
 
 bool skip_block(BitReader& reader, BlockTables tables, int& last_dc) {
-  return read_dc(reader, *tables.dc, last_dc) && read_ac<false>(reader, *tables.ac, nullptr) >= 0;
+  BitReader local = reader;
+  if (!read_dc(local, *tables.dc, last_dc) || read_ac<false>(local, *tables.ac, nullptr) < 0) return false;
+  reader = local;
+  return true;
 }
 
 }  // namespace headrace::jpeg

@@ -12,18 +12,16 @@ namespace headrace::jpeg {
 
 constexpr int kLookupBits = 10;
 
-// What the next bits begin with, as fields of 32 bits: how many bits are taken (4), how many bits of the value follow
-// them (4), whether the code is longer than the lookup (1), by how many positions the coefficient is further on (7), and
-// its value (16).
+// What the next bits begin with, as fields of 32 bits: how many bits the code and its value have (5), how many bits of
+// the value are not in the lookup, which are all or none (4), by how many positions the coefficient is further on (7),
+// and its value (16). All are 0 if the code is longer than the lookup.
 struct Entry {
   uint32_t fields;
 
   static constexpr int kEnd = 64;  // the step of the code that ends a block: beyond any position
 
-  int bits() const { return int(fields & 15); }
-  int value_bits() const { return int(fields >> 4 & 15); }
-  bool is_partial() const { return fields & 0x1F0; }  // the value is not in it
-  bool is_long() const { return fields & 0x100; }
+  int bits() const { return int(fields & 31); }
+  int value_bits() const { return int(fields >> 5 & 15); }
   int step() const { return int(fields >> 9 & 127); }
   int value() const { return int32_t(fields) >> 16; }
 };
