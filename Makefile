@@ -149,6 +149,7 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.indexes --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.texts --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.cut_files --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.jpegs --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.decoders --runs $(FUZZ_RUNS) --seed $$$$
 	$(BIN)/python -m tests.fuzz.datasets --runs $$(($(FUZZ_RUNS) / 10)) --seed $$$$
 

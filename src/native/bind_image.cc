@@ -159,7 +159,6 @@ void bind_resize_windows(nb::module_& m) {
 
 void bind_image(nb::module_& m) {
   m.def("count_jpeg_scans", [](ConstBytes data) { return count_jpeg_scans(data.data(), data.shape(0)); }, "data"_a);
-  m.def("use_jpeg_library", [](const char* path) { return use_jpeg_library(path); }, "path"_a);
   m.def(
       "decode_jpegs",
       [](ConstBytes values, ConstInts offsets, Table shapes, Table windows, bool fast_dct, bool fast_upsampling, ConstInts starts,

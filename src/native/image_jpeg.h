@@ -1,38 +1,37 @@
-// JPEGs by the libjpeg-turbo that is installed, rows and columns of a window only. It is loaded when it is first used,
-// by the interface that libjpeg_abi.h describes.
+// Windows of JPEGs, with the bits of libjpeg-turbo on x86. Baseline files only; others are left to a library.
 #pragma once
 
-#include <memory>
+#include <vector>
 
 #include "image.h"
+#include "jpeg_decoder.h"
 
 namespace headrace {
-
-// Use the library at this path, once for the process; false if it is not there, or has another interface.
-bool use_jpeg_library(const char* path);
 
 struct JpegHow {
   bool fast_dct;
   bool fast_upsampling;
 };
 
-// The rows of a window of a JPEG, with the bits of a full decode. Whatever the library finds to be wrong with the file
-// ends it: `row` is null, or `finish` false.
+// The rows of a window of a JPEG, with the bits of a full decode. If anything about the file is flawed, `row` is null or
+// `finish` false. Memory is reused from one file to the next.
 class JpegRows : public ByteRows {
  public:
-  JpegRows();
-  ~JpegRows() override;
   // False too if the file has not the height and width of `shape`, or is of a kind that is left to others.
   bool open(const uint8_t* data, size_t size, ImageShape shape, const Cut& window, JpegHow how);
   const uint8_t* row(int64_t y) override;
-  // The first `height` rows, contiguous in `to`.
-  bool copy_to(uint8_t* to, int64_t height);
+  // All rows, contiguous in `to`.
+  bool copy_to(uint8_t* to);
   // Read the rest of the file: whether all of it is sound.
   bool finish();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  bool write_row(int64_t y, uint8_t* to);
+
+  jpeg::Decoder decoder_;
+  Cut window_{};
+  int64_t channels_ = 0;
+  std::vector<uint8_t> line_, mirrored_;
 };
 
 struct Jpegs {

@@ -7,6 +7,7 @@ import argparse
 import ctypes.util
 import fcntl
 import hashlib
+import io
 import os
 import random
 import shutil
@@ -19,11 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from headrace import _native
 from headrace.image import encode_jpeg, encode_png
 from tests.by_hand import Generator, sequence_example, steps
 from tests.cutting import tar
+from tests.image.pictures import picture
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "src" / "native"
@@ -35,6 +38,17 @@ KERNELS = {
     "hashing": ["features", "hashing", "id_program"],
     "sqlite": ["linked", "sqlite"],
     "image": ["image_colour", "image_header", "image_resize", "inflate", "png", "team"],
+    "jpeg": [
+        "image_header",
+        "image_jpeg",
+        "image_resize",
+        "jpeg_decoder",
+        "jpeg_file",
+        "jpeg_huffman",
+        "jpeg_pixels",
+        "jpeg_pixels_avx2",
+        "team",
+    ],
     "text": ["byte_map", "text", "unicode"],
     "text_pool": ["text_pool"],
     "shuffle": ["packed_rows", "shuffle", "team"],
@@ -135,10 +149,23 @@ def seeds(folder):
             pixels,
         ][number % 4]
         (folder / "image" / f"{number}").write_bytes(bytes([number % 4, chance.randrange(256)]) + image)
+        file = small_jpeg(number, chance)
+        (folder / "jpeg" / f"{number}").write_bytes(bytes([number % 8, chance.randrange(256)]) + file)
         (folder / "csv" / f"{number}").write_bytes(bytes([chance.randrange(256)]) + end.join(lines))
         archive = tar([(f"{i // 2}.{'xyX'[i % 3]}", chance.randbytes(9 * i)) for i in range(number % 4)])[:3000]
         cut = [end.join(lines * 4), archive, b'{"a": 1}\n \t\n\n{}\r\n' * 9][number % 3]
         (folder / "cut" / f"{number}").write_bytes(chance.randbytes(3) + cut)
+
+
+def small_jpeg(number, chance):
+    """The bytes of a JPEG of one of the kinds that are decoded."""
+    pixels = picture(chance.randint(1, 40), chance.randint(1, 40), 1 if number % 5 == 0 else 3, seed=number)
+    out = io.BytesIO()
+    how = {"restart_marker_blocks": chance.randint(1, 5)} if number % 3 == 0 else {}
+    Image.fromarray(pixels.squeeze(2) if number % 5 == 0 else pixels).save(
+        out, "JPEG", quality=chance.choice([10, 60, 90]), subsampling=number % 3, optimize=number % 2 == 0, **how
+    )
+    return out.getvalue()
 
 
 def small_database(path, chance):

@@ -30,7 +30,7 @@ def test_no_page_breaks_a_reader_of_stored_rows():
     assert 0.5 * runs < refused < runs, "damage is noticed, and not all of it matters"
 
 
-@pytest.mark.parametrize("name", ["states", "indexes", "texts", "cut_files"])
+@pytest.mark.parametrize("name", ["states", "indexes", "texts", "cut_files", "jpegs"])
 def test_no_state_index_or_text_breaks_a_reader(name):
     command = [sys.executable, "-m", f"tests.fuzz.{name}", "--seconds", "2", "--seed", "1"]
     root = Path(__file__).parents[2]

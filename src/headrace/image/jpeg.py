@@ -1,4 +1,4 @@
-"""JPEGs by libjpeg-turbo, window by window, or by simplejpeg; into memory that is there."""
+"""JPEGs by our kernel, window by window, or by simplejpeg; into memory that is there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.errors import ParseError
 from headrace.image.clean_jpeg import clean_jpeg
 from headrace.image.codecs import image_library
 from headrace.image.images import column_of_images, new_images
-from headrace.image.jpeg_library import decodes_windows
+from headrace.image.jpeg_check import has_same_pixels
 
 
 class JpegDecoder:
@@ -123,8 +123,13 @@ class JpegDecoder:
             )
 
     def _in_windows(self, windows: NDArray[np.int64]) -> bool:
-        """Return whether the library that decodes windows may be used."""
-        return not self._recover and len(windows) > 0 and bool((windows[:, 2:4] > 0).all()) and decodes_windows()
+        """Return whether the kernel that decodes windows may be used."""
+        return (
+            not self._recover
+            and len(windows) > 0
+            and bool((windows[:, 2:4] > 0).all())
+            and has_same_pixels(fast_dct=self._fast_dct)
+        )
 
     def _decode_whole(
         self, content: Bytes, shape: NDArray[np.int64], header: NDArray[np.int64], row: int, memory: NDArray[np.uint8]

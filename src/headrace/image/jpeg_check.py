@@ -1,45 +1,27 @@
-"""The libjpeg-turbo that decodes windows of JPEGs: the one that Pillow brings, or the system's."""
+"""Whether our decoder of JPEGs has the pixels of simplejpeg on this machine."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator
+import platform
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from headrace import _native
 from headrace.image.codecs import image_library
 
-SYSTEM_NAMES = ("libjpeg.so.62", "libjpeg.62.dylib")
-
 
 @cache
-def decodes_windows() -> bool:
-    """Return whether a libjpeg-turbo was found whose pixels are those of simplejpeg, to the bit.
+def has_same_pixels(*, fast_dct: bool) -> bool:
+    """Return whether windows have the bits that simplejpeg gives to whole images.
 
-    Without one, images are decoded whole by simplejpeg: the same pixels, in more time.
+    Our kernels compute what libjpeg-turbo's vector code for x86 does, on all machines. On others libjpeg-turbo's own
+    fast transform may round differently. Then simplejpeg decodes whole images, so that one machine has one result.
     """
-    for path in _candidates():
-        if _native.use_jpeg_library(path):
-            return _agrees()
-    return False
+    return platform.machine().lower() in ("x86_64", "amd64") or _agrees(fast_dct)
 
 
-def _candidates() -> Iterator[str]:
-    pillow = importlib.util.find_spec("PIL")
-    for folder in pillow.submodule_search_locations or () if pillow is not None else ():
-        package = Path(folder)
-        for place, pattern in (
-            (package.parent / "pillow.libs", "libjpeg-*.so.62*"),
-            (package / ".dylibs", "libjpeg*.dylib"),
-        ):
-            yield from (str(path) for path in sorted(place.glob(pattern)))
-    yield from SYSTEM_NAMES
-
-
-def _agrees() -> bool:
+def _agrees(fast_dct: bool) -> bool:
     """Decode windows of small images in the ways that there are, and compare them with simplejpeg's."""
     simplejpeg = image_library("simplejpeg")
     y, x, c = np.mgrid[:70, :83, :3]
@@ -49,7 +31,7 @@ def _agrees() -> bool:
     for sampling in ("444", "422", "420"):
         encoded = simplejpeg.encode_jpeg(pixels, 85, colorsubsampling=sampling)
         values = np.frombuffer(encoded, np.uint8)
-        for fast_dct, fast_upsampling in ((True, False), (False, True)):
+        for fast_upsampling in (False, True):
             out, made = np.zeros(height * width * 3, np.uint8), np.zeros(1, np.bool_)
             offsets, shape = np.array([0, len(values)]), np.array([pixels.shape], np.int64)
             _native.decode_jpegs(values, offsets, shape, window, fast_dct, fast_upsampling, start, out, made)
