@@ -253,6 +253,46 @@ nb::list join_arrays(nb::sequence groups, size_t limit, std::vector<std::pair<np
   return made;
 }
 
+// Rows of several arrays of objects, by their numbers among all of them. They are counted once, and most lie in runs.
+nb::object pick_objects(nb::list columns, ConstInts order) {
+  struct Part {
+    const char* data;
+    int64_t stride, start, stop;
+  };
+  constexpr size_t kAhead = 16;
+  std::vector<Part> parts;
+  int64_t rows = 0;
+  for (nb::handle each : columns) {
+    require(PyArray_Check(each.ptr()), "arrays");
+    auto* const array = reinterpret_cast<PyArrayObject*>(each.ptr());
+    require(PyArray_TYPE(array) == NPY_OBJECT && PyArray_NDIM(array) == 1, "arrays of objects with one axis");
+    const int64_t count = PyArray_DIM(array, 0);
+    if (count) parts.push_back({PyArray_BYTES(array), PyArray_STRIDE(array, 0), rows, rows + count});
+    rows += count;
+  }
+  std::vector<PyObject*> found(order.shape(0));
+  const Part* part = parts.data();
+  for (size_t i = 0; i < found.size(); ++i) {
+    const int64_t row = order.data()[i];
+    require(0 <= row && row < rows, "no such row");
+    if (row < part->start || row >= part->stop) {
+      part = &*std::upper_bound(parts.begin(), parts.end(), row,
+                                [](int64_t wanted, const Part& each) { return wanted < each.stop; });
+    }
+    std::memcpy(&found[i], part->data + (row - part->start) * part->stride, sizeof(PyObject*));
+  }
+  nb::object made = object_array(found.size());
+  const Buffer places(made, PyBUF_WRITABLE);
+  PyObject** const out = static_cast<PyObject**>(places.memory());
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (i + kAhead < found.size() && found[i + kAhead]) __builtin_prefetch(found[i + kAhead], 1);
+    PyObject* const value = found[i] ? found[i] : Py_None;
+    Py_INCREF(value);
+    Py_XDECREF(std::exchange(out[i], value));
+  }
+  return made;
+}
+
 // Append up to `want` values of an iterator to a list, arrays as copies, because their producer may reuse them. False
 // at the end of the iterator; the values before an exception are in the list.
 bool fetch_values(nb::object iterator, nb::list values, int64_t want) {
@@ -303,6 +343,7 @@ void bind_memory(nb::module_& m) {
   m.def("pool_pin", &headrace::pool_pin, "start"_a);
   m.def("pool_unpin", &headrace::pool_unpin, "start"_a, Released());
   m.def("pool_unwanted", &headrace::pool_unwanted);
+  m.def("pick_objects", &pick_objects, "columns"_a, "order"_a);
   m.def("fetch_values", &fetch_values, "iterator"_a, "values"_a, "want"_a);
   m.def("set_team", &headrace::set_team, "threads"_a);
   m.def("gather", &gather, "rows"_a, "indices"_a, "out"_a.noconvert(), Released());

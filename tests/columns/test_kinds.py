@@ -1,12 +1,13 @@
 """What every kind of column can do, compared with the same done to its rows one by one."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
 
 import headrace as hr
-from headrace import columns
+from headrace import _native, columns
 from headrace.columns import Stacked, Varied, kind_of
 from headrace.storage.columns import decoded, encoded
 from headrace.testing import same
@@ -69,6 +70,37 @@ def test_columns_are_joined_and_picked_from(column):
     want = rows(column)
     alike(rows(columns.join([column[3:], column[:2], column[2:2]])), want[3:] + want[:2])
     alike(rows(columns.pick([column[:2], column[2:]], np.array([5, 1, 2]))), [want[i] for i in (5, 1, 2)])
+
+
+def test_objects_are_picked_from_several_arrays():
+    texts = [f"text {i}" for i in range(20)]
+    whole = columns.objects.boxes(texts)
+    parts = [whole[:3], whole[3:3], whole[3:13:2], whole[4:14:2], whole[13:]]
+    joined = np.concatenate(parts)
+    order = np.array([*range(2, 12), 0, 19, 19, 5], np.int64)
+    before = sys.getrefcount(texts[5])
+    got = columns.pick(parts, order)
+    assert got.tolist() == joined[order].tolist()
+    assert all(a is b for a, b in zip(got, joined[order], strict=True))
+    del got, joined
+    assert sys.getrefcount(texts[5]) == before
+    assert columns.pick(parts, order[:0]).tolist() == []
+
+
+def test_picked_objects_keep_what_their_dtype_says():
+    words = [np.array([b"a", b"b"], columns.text.BYTES), np.array([b"c"], object)]
+    assert columns.text.is_of_bytes(columns.pick(words, np.array([2, 0])).dtype)
+
+
+@pytest.mark.parametrize("order", [[3], [-1], [0, 1, 2, 1 << 62]])
+def test_no_object_is_picked_from_outside(order):
+    parts = [np.array(["a", "b"], object), np.array(["c"], object)]
+    with pytest.raises(ValueError, match="no such row"):
+        _native.pick_objects(parts, np.array(order))
+    with pytest.raises(ValueError, match="no such row"):
+        _native.pick_objects([], np.array([0]))
+    with pytest.raises(ValueError, match="arrays of objects"):
+        _native.pick_objects([np.arange(3)], np.array([0]))
 
 
 @pytest.mark.parametrize("other", COLUMNS)

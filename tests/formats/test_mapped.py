@@ -37,6 +37,31 @@ def test_what_is_gone_reads_as_zeros_and_is_told(file, left):
     opening.close()
 
 
+def test_a_piece_is_unmapped_once_however_often_it_is_closed(file):
+    opening = open_path(str(file))
+    opening.share_memory()
+    released = []
+
+    class Counted:
+        data = opening.shared_memory.data
+        intact = True
+
+        def load(self, start, stop):
+            pass
+
+        def release(self, start, stop):
+            released.append((start, stop))
+
+    opening.shared_memory = Counted()
+    view = open_window(opening, "", 0, None, stop=5000)
+    view.more()
+    for _ in range(3):
+        view.close()
+    assert released == [(0, 5000)]
+    opening.shared_memory = None
+    opening.close()
+
+
 def test_a_file_that_grows_again_is_not_believed(file):
     size = file.stat().st_size
     opening = open_path(str(file))

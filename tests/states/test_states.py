@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import headrace as hr
 from headrace.testing import outcomes
 from tests.states.corpus import LIMIT, digest, load, states_of, unpack
 from tests.states.pipelines import PIPELINES, UNORDERED, in_working_directory
@@ -46,3 +47,20 @@ def test_a_digest_tells_values_types_order_and_failures_apart():
     different = [[one, two], [two, one], [one], [one, ("error", "text")], [("value", np.int32(1)), two], []]
     assert len({digest(got, ordered=True) for got in different}) == len(different)
     assert digest([one, two], ordered=False) == digest([two, one], ordered=False) != digest([one], ordered=False)
+
+
+def test_a_state_of_a_later_pass_knows_the_files_of_that_pass(tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("a\nb\nc\n" * 100)
+    ds = hr.TextLineDataset(path).skip(1).batch(2)
+    with iter(ds) as it:
+        next(it)
+        before = it.state()
+    with iter(ds) as it:
+        next(it)
+        assert it.state()["plan"] == before["plan"]
+    path.write_text("a\nb\nd\n" * 101)
+    with iter(ds) as it:
+        next(it)
+        now = it.state()
+    assert [a == b for a, b in zip(before["plan"], now["plan"], strict=True)] == [True, False, True, True]

@@ -349,6 +349,15 @@ def test_a_captured_list_may_change_between_epochs():
     assert "vectorised" in ds.explain()
 
 
+@pytest.mark.parametrize("change", [{"b": 3}, {"a": 5}, {"c": 1}])
+def test_a_captured_dict_may_change_between_epochs(change):
+    table = {"a": 1, "b": 2}
+    ds = hr.Dataset.range(20).map(lambda x: x * table["a"] + table["b"])
+    assert list(ds) == [x + 2 for x in range(20)]
+    table.update(change)
+    assert list(ds) == [x * table["a"] + table["b"] for x in range(20)]
+
+
 def test_a_captured_memmap_is_read_anew():
     ds = D.range(3).map(lambda i: MAPPED[i])
     assert list(ds) == [0, 1, 4]

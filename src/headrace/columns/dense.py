@@ -52,6 +52,14 @@ class DenseKind(Kind):
         return join_large(columns) if whole is None else whole
 
     @override
+    def pick(self, columns: Sequence[Dense], order: Indices) -> Dense | None:
+        if any(c.dtype.kind != "O" or c.ndim != 1 for c in columns):
+            return super().pick(columns, order)
+        made = _native.pick_objects(list(columns), order)
+        said = next((c.dtype for c in columns if c.dtype.metadata), None)
+        return made if said is None else made.view(said)
+
+    @override
     def stack(self, column: Dense, size: int, path: str) -> Dense:
         groups = len(column) // size
         return column[None] if groups == 1 else column.reshape(groups, size, *column.shape[1:])

@@ -8,13 +8,15 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from headrace.core.keys import Seed, globally_seeded, mix_key
 from headrace.core.types import JsonObject, JsonValue
 from headrace.errors import StateError
 from headrace.plan.capabilities import share_of_process
 from headrace.plan.marks import Marks, from_json, is_count, to_json
-from headrace.plan.node import Node, fields_of, rebuild, walk
+from headrace.plan.node import Node, exact_text, fields_of, rebuild, shown_values, walk
+from headrace.plan.spec import Spec
 
 VERSION = 2
 _MAX_LINE_LENGTH = 120
@@ -25,13 +27,36 @@ def description(plan: Node) -> list[str]:
     return [_line(node) for node in walk(plan) if not node.transparent]
 
 
+_LASTING = (Node, Seed, Spec, int, float, str, type(None))
+"""Kinds of parameters whose text never changes, as that of files does. Others say so by `lasting_text`."""
+_labels: WeakKeyDictionary[Node, list[tuple[str, object]]] = WeakKeyDictionary()
+"""The parameters of each node: those whose text lasts as text, the others by name. Every pass has a first `state()`."""
+
+
 def _line(node: Node) -> str:
-    text = node.label(for_state=True)
+    text = _label(node)
     if len(text) <= _MAX_LINE_LENGTH:
         return text
     import hashlib
 
     return f"{node.operation}(#{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()})"
+
+
+def _label(node: Node) -> str:
+    """Return the node's label for a state; what cannot have changed is not asked again."""
+    if type(node).label is not Node.label:
+        return node.label(for_state=True)
+    parts = _labels.get(node)
+    if parts is None:
+        parts = _labels[node] = [
+            (exact_text(f.name, value), None) if _lasts(value) else (f.name, value) for f, value in shown_values(node)
+        ]
+    shown = [text if value is None else exact_text(text, value) for text, value in parts]
+    return f"{node.operation}({', '.join(filter(None, shown))})"
+
+
+def _lasts(value: object) -> bool:
+    return isinstance(value, _LASTING) or callable(value) or getattr(type(value), "lasting_text", False)
 
 
 def _seed_fields(node: Node) -> list[str]:

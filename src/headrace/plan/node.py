@@ -8,13 +8,13 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
-from headrace.core.types import KeywordArguments
+from headrace.core.types import Component, KeywordArguments
 from headrace.errors import ElementError, what_there_is
 from headrace.plan.bound import PickledByReference
 from headrace.plan.cardinality import Cardinality
@@ -224,19 +224,28 @@ class Node(PickledByReference, ABC):
 
     def label(self, *, for_state: bool = False) -> str:
         """Return a short text of the operation with its parameters; for a state, exactly those that change the rows."""
-        shown = []
-        for f in fields(self):
-            value = getattr(self, f.name)
-            tuned = f.metadata.get("tuning", False)
-            if not f.repr or isinstance(value, Node) or (for_state and tuned) or (tuned and value is None):
-                continue
-            if isinstance(value, tuple) and value and isinstance(value[0], Node):
-                continue
-            if value != f.default:
-                shown.append(_exact(f.name, value) if for_state else _brief(f.name, value, f.metadata))
-        if not for_state:
+        if for_state:
+            shown = [exact_text(f.name, value) for f, value in shown_values(self)]
+        else:
+            shown = [_brief(f.name, value, f.metadata) for f, value in shown_values(self, tuning=True)]
             shown.sort(key=lambda text: "=" in text)  # what needs no name first
         return f"{self.operation}({', '.join(filter(None, shown))})"
+
+
+def shown_values(node: Node, *, tuning: bool = False) -> Iterator[tuple[Field[Component], Component]]:
+    """Yield the parameters that change a node's rows, as far as they differ from the default.
+
+    With `tuning`, also those that change how fast it runs.
+    """
+    for f in fields(node):
+        value = getattr(node, f.name)
+        tuned = f.metadata.get("tuning", False)
+        if not f.repr or isinstance(value, Node) or (tuned and (not tuning or value is None)):
+            continue
+        if isinstance(value, tuple) and value and isinstance(value[0], Node):
+            continue
+        if value != f.default:
+            yield f, value
 
 
 @cache
@@ -254,7 +263,8 @@ def _known_keys(node: Node, key: object) -> str | None:
     return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
 
-def _exact(name: str, value: object) -> str:
+def exact_text(name: str, value: object) -> str:
+    """Return a parameter as a state describes it."""
     return "fn" if callable(value) else f"{name}={value}"
 
 

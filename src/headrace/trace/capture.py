@@ -218,11 +218,12 @@ def _same_name(scope: dict[str, Component], name: str, value: object) -> Guard:
 
 
 def _same_items(given: dict[Any, Any]) -> Guard:
-    before = list(given.items())
+    keys, values = tuple(given), tuple(given.values())  # compared for every block: without a frame for each item
 
     def same() -> bool:
-        now = list(given.items())
-        return len(now) == len(before) and all(a is c and b is d for (a, b), (c, d) in zip(now, before, strict=True))
+        if len(given) != len(keys):
+            return False
+        return all(map(operator.is_, tuple(given), keys)) and all(map(operator.is_, tuple(given.values()), values))
 
     return same
 

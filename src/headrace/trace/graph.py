@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -40,7 +41,7 @@ class Graph:
 
     def current(self) -> bool:
         """Return whether the objects that the function captured are unchanged."""
-        return all(guard() for guard in self.guards)
+        return all(map(operator.call, self.guards))
 
     @property
     def summary(self) -> str:
@@ -87,7 +88,7 @@ class Graph:
         """Return the columns, each in its own memory, like results of the function."""
         if self.apart:
             found = [values[output] for output in self.outputs]
-            if all(type(c) is np.ndarray and c.flags.writeable and len(c) == n for c in found):
+            if _are_own_arrays(found, n):
                 return found
         made: list[Column] = []
         owners = {id(_owner(array)) for _, array in self.captured}
@@ -128,6 +129,14 @@ class Graph:
     """Whether the outputs are all that operations of ours, or one of them, gave, once each, in their own memory."""
     tree: Segment | None = None
     """The paths of a function that branches on data; it then runs as one step."""
+
+
+def _are_own_arrays(columns: list[Column], n: int) -> bool:
+    """Return whether these are writable arrays of `n` rows."""
+    for column in columns:  # of every block: a generator would take as long again
+        if type(column) is not np.ndarray or len(column) != n or not column.flags.writeable:
+            return False
+    return True
 
 
 def _owner(array: Array) -> object:

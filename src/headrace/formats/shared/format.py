@@ -124,6 +124,8 @@ class Format(ABC):
 
     compression: str = ""
 
+    lasting_text = True
+    """Whether its text in a state never changes."""
     is_text = False
     """Whether a file that begins like compressed data cannot have this format."""
     counts_lines = False

@@ -155,8 +155,9 @@ class Mapped:
     def close(self) -> None:
         self.data = self._bytes = np.empty(0, np.uint8)
         if self._is_shared:
-            if self.cut or self._passed:  # a piece: no other reader uses these pages
+            if (self.cut or self._passed) and self._passed < self._end:  # a piece: no other reader uses these pages
                 self._map.release(self._passed, self._end)
+                self._passed = self._end  # windows are closed more than once
         elif self.stays is not None:  # lazy rows keep the memory, of any number of files
             self.stays.close_file()
 

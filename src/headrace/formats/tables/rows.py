@@ -24,6 +24,7 @@ from headrace.formats.tables.pieces import ColumnPiece, Lost, Piece, arrow_messa
 from headrace.formats.tables.stream import TableMark, TableStream
 from headrace.formats.tables.tables import table_spec
 from headrace.ops.shared.gather import gathered_items
+from headrace.plan.once import cached_property
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.remote.redact import show_path
@@ -39,7 +40,13 @@ class Tables:
     choice: Choice
     kept: Any = None
 
+    lasting_text = True
+
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         said = [str(self.spec), str(self.choice), "" if self.kept is None else f"filter={self.kept}"]
         return ", ".join(filter(None, said))
 
