@@ -159,6 +159,7 @@ CHAOS_READS ?= 5000
 CHAOS_INTERRUPTS ?= 10000
 chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.run --seconds $(CHAOS_SECONDS)
+	$(BIN)/python -m tests.chaos.every_call
 	$(BIN)/python -m tests.chaos.interrupts --moments $(CHAOS_INTERRUPTS)
 	$(BIN)/python -m tests.chaos.dropped --iterators 1000
 	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on all

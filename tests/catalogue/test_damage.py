@@ -41,6 +41,13 @@ def test_a_shard_of_another_length(folder):
         list(ds)
 
 
+def test_a_shard_too_short_for_its_rows_is_refused_before_a_list_is_allocated(folder):
+    change(folder / "dataset_info.json", lambda page: page["splits"][0].update(shardLengths=[10, 10, 2**31, 10]))
+    with pytest.raises(hr.StorageError, match=r"00002-of-00004 has \d+ bytes, too few for the 2147483648 rows"):
+        hr.tfds.builder_from_directory(folder).as_dataset("train")
+    assert len(hr.tfds.builder_from_directory(folder).as_dataset("train[:20]")) == 20
+
+
 def test_a_tampered_record(folder):
     path = folder / "numbers-train.tfrecord-00001-of-00004"
     data = bytearray(path.read_bytes())

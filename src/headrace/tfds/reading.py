@@ -17,6 +17,7 @@ from headrace.image.codecs import MAX_PIXELS
 from headrace.indexed.memory import from_tensor_slices
 from headrace.ops.shared.gather import NumberStream, RowsByNumber
 from headrace.options import AUTOTUNE
+from headrace.remote.redact import show_path
 from headrace.tfds.decode import (
     CustomDecoder,
     PartialDecoding,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from headrace.tfds.feature import FeatureLike
 
 ORDERS = ("tfds", "file")
+MIN_RECORD_BYTES = 16  # of a TFRecord: its length and two checksums
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,10 @@ def read_part(
 
 
 def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str, object] | None) -> None:
-    """Refuse to begin where a file is missing; in a store that cannot be listed that shows when it is read."""
+    """Refuse to begin if a file is missing, or cannot hold its rows: `list()` allocates for as many as there should be.
+
+    In a store that cannot be listed that shows when the file is read.
+    """
     folder = Folder(info.data_dir, storage_options)
     there = folder.names()
     if not there and folder.local is None:
@@ -120,6 +125,14 @@ def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str,
             f"{info.data_dir} lacks {missing[0]}{more}: the directory is damaged, or still being copied "
             f"(there are {', '.join(like) or 'no files of its own'})"
         )
+    for path, rows in zip(pieces.paths, pieces.lengths, strict=True):
+        size = there[path.rsplit("/", 1)[-1]]
+        known = bool(size) or folder.local is not None  # some stores list files without their sizes
+        if info.file_format == "tfrecord" and size is not None and known and rows * MIN_RECORD_BYTES > size:
+            raise StorageError(
+                f"{show_path(path)} has {size} bytes, too few for the {rows} rows that dataset_info.json promises: the "
+                "directory is damaged, or still being copied"
+            )
 
 
 def read_in_order(raw: Dataset, pieces: Pieces, cycle: int) -> Dataset:
