@@ -3,7 +3,11 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(HEADRACE_PLAIN_LANES)  // in a test, under sanitizers: inlined code would take minutes to compile
+#define HEADRACE_LANE inline
+#else
 #define HEADRACE_LANE inline __attribute__((always_inline))
+#endif
 
 namespace headrace::jpeg {
 namespace {
