@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
+from headrace import iterator
 from headrace.columns.block import Block, FirstHalf, concat
+from headrace.execute.pool import TINY_CUTS
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.physical import lower
 from headrace.physical.batch_bounds import BatchBounds, BatchedBlocks
+from headrace.physical.cuts import CutSize
 from headrace.physical.lower import scans
 from headrace.physical.scan import CutMorsel
 from headrace.plan.marks import Mark
@@ -125,6 +129,23 @@ def test_workers_hand_over_whole_batches(parquet, monkeypatch):
     sizes = [rows for _, rows in made]
     assert sum(sizes) == 3 * ROWS
     assert sum(rows % 4 == 0 for rows in sizes) >= len(sizes) // 3  # others are the ends of groups
+
+
+@pytest.mark.parametrize("kind", ["lines", "csv", "jsonl", "tfrecord", "fixed", "memory"])
+def test_sources_are_cut_between_batches(sources, kind, monkeypatch):  # noqa: F811
+    found, finish = [], CutMorsel._finish
+
+    def watched(morsel):
+        finish(morsel)
+        found.append((morsel._number, morsel.rows[min(morsel.rows)]))
+
+    monkeypatch.setattr(CutMorsel, "_finish", watched)
+    monkeypatch.setattr(CutSize, "learn", lambda *_: None)
+    monkeypatch.setattr(iterator, "TINY_CUTS", replace(TINY_CUTS, first_cut_bytes=64, first_cut_rows=8))
+    assert len(list(passing(sources[kind].batch(2)))) == 60
+    rows = [count for _, count in sorted(found)]
+    assert sum(rows) == 120
+    assert sum(count % 2 == 0 for count in rows) >= 0.6 * len(rows)  # not the first ones, and the last of each file
 
 
 def unaligned(monkeypatch):
