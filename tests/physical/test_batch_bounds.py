@@ -78,6 +78,22 @@ def test_blocks_of_a_cut_are_regrouped_to_whole_batches(width):
     assert rows_of(batches.take(done=True)) == [[16, 17, 18]]
 
 
+def test_of_large_blocks_only_the_batches_across_two_are_joined():
+    bounds = BatchBounds(4)
+    bounds.begin(0)
+    batches = BatchedBlocks(bounds, bounds.add(40))
+    large = block(0, 18), block(18, 19), block(37, 3)
+    for each in large:
+        batches.add(each)
+    made = batches.take(done=True)
+    assert rows_of(made) == [[*range(16)], [*range(16, 20)], [*range(20, 36)], [*range(36, 40)]]
+    assert [np.shares_memory(made[i].columns[0], large[j].columns[0]) for i, j in ((0, 0), (1, 0), (2, 1))] == [
+        True,
+        False,
+        True,
+    ]
+
+
 def test_blocks_of_a_cut_whose_first_row_is_unknown_are_handed_over_as_they_are():
     bounds = BatchBounds(4)
     batches = BatchedBlocks(bounds, bounds.add(None))
