@@ -83,10 +83,10 @@ def take_turns(
     most: int,
 ) -> tuple[NDArray[int64], list[int], list[int], tuple[int, int], int, int]: ...
 def cut_text(
-    data: NDArray[uint8], start: int, target: int, portable: bool = False
+    data: NDArray[uint8], start: int, target: int, portable: bool = False, prefer: tuple[int, int] = (1, 0)
 ) -> tuple[NDArray[int64], NDArray[int64], NDArray[int64]]: ...
 def cut_json_lines(
-    data: NDArray[uint8], start: int, target: int, portable: bool = False
+    data: NDArray[uint8], start: int, target: int, portable: bool = False, prefer: tuple[int, int] = (1, 0)
 ) -> tuple[NDArray[int64], NDArray[int64], NDArray[int64]]: ...
 def cut_csv(
     data: NDArray[uint8],
@@ -97,6 +97,7 @@ def cut_csv(
     rows: int,
     lines: int,
     portable: bool = False,
+    prefer: tuple[int, int] = (1, 0),
 ) -> tuple[NDArray[int64], NDArray[int64], NDArray[int64]]: ...
 def tar_samples(
     data: NDArray[uint8], fields: list[bytes], most: int, final: bool, cut: bool

@@ -69,7 +69,13 @@ uint64_t bits_from(size_t first) { return first >= kBlock ? 0 : ~uint64_t(0) << 
 class Chooser {
  public:
   Chooser(const CutInput& input, CutPoints& out)
-      : out_(out), target_(input.target), next_(size_t(input.target)), rows_(input.rows - 1), lines_(input.lines) {}
+      : out_(out),
+        target_(input.target),
+        group_(input.group),
+        before_(input.before),
+        next_(size_t(input.target)),
+        rows_(input.rows - 1),
+        lines_(input.lines) {}
 
   // `certain(offset)`: whether a record begins there, whatever bytes follow these.
   template <typename Certain>
@@ -80,6 +86,7 @@ class Chooser {
         if (offset + bit < next_) continue;
         const uint64_t after = bits_from(bit) << 1;
         const int64_t row = rows_ + count_bits(rows & ~after);
+        if (group_ > 1 && (before_ + row) % group_ && offset + bit < next_ + size_t(target_)) continue;
         if (row < 1 || !certain(offset + bit)) continue;
         out_.offsets.push(int64_t(offset + bit));
         out_.rows.push(row);
@@ -93,7 +100,7 @@ class Chooser {
 
  private:
   CutPoints& out_;
-  const int64_t target_;
+  const int64_t target_, group_, before_;
   size_t next_;  // the first offset that is far enough from the last cut
   int64_t rows_, lines_;
 };

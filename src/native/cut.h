@@ -9,7 +9,8 @@
 namespace headrace {
 
 // For each position its offset, and how many records and line ends come before it. Offsets are at least `target` bytes
-// apart, with at least one record between two of them.
+// apart, with at least one record between two of them. A record is preferred whose number, from `before` on, is a multiple
+// of `group`, if there is one within twice as many bytes.
 struct CutPoints {
   Growing<int64_t> offsets, rows, lines;
 };
@@ -21,6 +22,7 @@ struct CutInput {
   size_t start;
   int64_t target;
   int64_t rows = 0, lines = 0;
+  int64_t group = 1, before = 0;
   bool portable = false;  // without instructions that only some processors have
 };
 

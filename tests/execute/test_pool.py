@@ -52,6 +52,20 @@ def numbers(morsels, count, **more):
     return (Numbers(i * count, count, **more) for i in range(morsels))
 
 
+def test_the_end_of_a_morsel_may_come_with_its_last_items():
+    window = Window(numbers(20, 3), Limits(2, 100))
+    window.start()
+    found, ends = [], 0
+    while (taken := window.take(with_end=True)) is not None:
+        items, morsel = taken
+        found += items
+        ends += morsel.over or not items
+        assert morsel.done or not morsel.over
+    assert found == list(range(60))
+    assert ends == 20
+    window.close()
+
+
 @pytest.mark.parametrize("threads", [1, 2, 16])
 def test_items_come_in_the_order_of_the_morsels(threads):
     window = Window(numbers(50, 7), Limits(threads, 100))

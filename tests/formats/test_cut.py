@@ -12,7 +12,7 @@ from tests.framing import framed
 
 from headrace.formats.fixed.format import FixedLength
 from headrace.formats.shared.files import open_path
-from headrace.formats.shared.format import Format
+from headrace.formats.shared.format import Format, PreferredRows
 from headrace.formats.shared.reader import START, Reader, RecordAt
 from headrace.formats.shared.window import Buffered, Fetched, Mapped
 from headrace.formats.text.format import Lines
@@ -167,6 +167,26 @@ def test_sound_files_are_cut_as_finely_as_asked(path, form, window):
     target = 1024 if form == "tar" else 256
     assert check(path, data, FORMS[form], target, window) > (4 if form == "tar" else 10)
     assert cuts(data, FORMS[form], len(data), window) == [START]
+
+
+@pytest.mark.parametrize("form", [each for each in FORMS if FORMS[each].prefers_rows])
+def test_cuts_are_made_before_preferred_rows(form):
+    data, rows = np.frombuffer(SOUND[form], np.uint8), PreferredRows(group=2, before=3)
+    target = 2048 if form == "tar" else 256
+    plain = FORMS[form].cut(data, target, first=True, final=True)
+    points = FORMS[form].cut(data, target, first=True, final=True, prefer=rows)
+    assert len(points.offsets) > 1
+    assert ((rows.before + points.rows) % rows.group == 0).all()
+    steps = np.diff(points.offsets, prepend=0)
+    assert steps.min() >= target
+    assert len(points.offsets) <= len(plain.offsets)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "tfrecord"])
+def test_rows_that_are_far_away_are_not_preferred(form):
+    data = np.frombuffer(SOUND[form], np.uint8)
+    points = FORMS[form].cut(data, 256, first=True, final=True, prefer=PreferredRows(group=10**6))
+    assert np.diff(points.offsets, prepend=0).max() < 3 * 256
 
 
 def test_a_cut_tells_what_is_before_it():

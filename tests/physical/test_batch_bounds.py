@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
+from headrace import iterator
 from headrace.columns.block import Block, FirstHalf, concat
+from headrace.execute.pool import TINY_CUTS
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.physical import lower
 from headrace.physical.batch_bounds import BatchBounds, BatchedBlocks
+from headrace.physical.cuts import CutSize
 from headrace.physical.lower import scans
 from headrace.physical.scan import CutMorsel
 from headrace.plan.marks import Mark
@@ -74,6 +78,22 @@ def test_blocks_of_a_cut_are_regrouped_to_whole_batches(width):
     assert rows_of(batches.take(done=True)) == [[16, 17, 18]]
 
 
+def test_of_large_blocks_only_the_batches_across_two_are_joined():
+    bounds = BatchBounds(4)
+    bounds.begin(0)
+    batches = BatchedBlocks(bounds, bounds.add(40))
+    large = block(0, 18), block(18, 19), block(37, 3)
+    for each in large:
+        batches.add(each)
+    made = batches.take(done=True)
+    assert rows_of(made) == [[*range(16)], [*range(16, 20)], [*range(20, 36)], [*range(36, 40)]]
+    assert [np.shares_memory(made[i].columns[0], large[j].columns[0]) for i, j in ((0, 0), (1, 0), (2, 1))] == [
+        True,
+        False,
+        True,
+    ]
+
+
 def test_blocks_of_a_cut_whose_first_row_is_unknown_are_handed_over_as_they_are():
     bounds = BatchBounds(4)
     batches = BatchedBlocks(bounds, bounds.add(None))
@@ -125,6 +145,23 @@ def test_workers_hand_over_whole_batches(parquet, monkeypatch):
     sizes = [rows for _, rows in made]
     assert sum(sizes) == 3 * ROWS
     assert sum(rows % 4 == 0 for rows in sizes) >= len(sizes) // 3  # others are the ends of groups
+
+
+@pytest.mark.parametrize("kind", ["lines", "csv", "jsonl", "tfrecord", "fixed", "memory"])
+def test_sources_are_cut_between_batches(sources, kind, monkeypatch):  # noqa: F811
+    found, finish = [], CutMorsel._finish
+
+    def watched(morsel):
+        finish(morsel)
+        found.append((morsel._number, morsel.rows[min(morsel.rows)]))
+
+    monkeypatch.setattr(CutMorsel, "_finish", watched)
+    monkeypatch.setattr(CutSize, "learn", lambda *_: None)
+    monkeypatch.setattr(iterator, "TINY_CUTS", replace(TINY_CUTS, first_cut_bytes=64, first_cut_rows=8))
+    assert len(list(passing(sources[kind].batch(2)))) == 60
+    rows = [count for _, count in sorted(found)]
+    assert sum(rows) == 120
+    assert sum(count % 2 == 0 for count in rows) >= 0.6 * len(rows)  # not the first ones, and the last of each file
 
 
 def unaligned(monkeypatch):

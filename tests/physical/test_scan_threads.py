@@ -47,6 +47,17 @@ def test_workers_that_do_less_than_one_thread_are_given_up():
     assert later == [True, True, True, False, True, True, True, False], "threads are tried again in some passes"
 
 
+def test_passes_that_end_before_a_decision_add_up():
+    found = {}
+    for number in range(100):
+        scan = workers(found)
+        scan.begin(ALONE if not number else Work())
+        scan.learn(Work(cpu=200, elapsed=500, rows=100))
+        if scan.serial:
+            break
+    assert number == 7, "two cuts of each of four workers"
+
+
 def test_workers_that_wait_for_a_disk_or_a_cpu_become_more():
     scan = workers()
     scan.begin(ALONE)

@@ -13,10 +13,12 @@ from headrace.core.types import FilePatterns, TensorLike
 from headrace.errors import ParseError
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
+    ANY_ROW,
     Bad,
     CutPoints,
     Format,
     Offsets,
+    PreferredRows,
     ScanHints,
     ScannedRows,
     ScanPart,
@@ -117,7 +119,7 @@ class Examples(Format):
 
     indexed = True
     skimmed = True
-    divisible = True
+    divisible = prefers_rows = True
 
     @cached_property
     def structure(self) -> Structure:
@@ -181,8 +183,8 @@ class Examples(Format):
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         return FRAMED.starts(data, final=final)
 
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
-        return FRAMED.cut(data, target, first=first, final=final)
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool, prefer: PreferredRows = ANY_ROW) -> CutPoints:
+        return FRAMED.cut(data, target, first=first, final=final, prefer=prefer)
 
 
 FRAMED = TFRecords()

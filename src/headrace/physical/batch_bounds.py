@@ -11,6 +11,10 @@ MAX_JOINED_BYTES = 8 << 20
 """Blocks are joined up to this size: larger ones leave the cache, and copying them takes longer than a hand-over."""
 
 
+MIN_BATCHES_BY_THEMSELVES = 4
+"""A block of at least so many batches is not joined with others."""
+
+
 class BatchBounds:
     """Where batches begin in the rows of the cuts of one scan, as far as that is known.
 
@@ -123,7 +127,7 @@ class BatchedBlocks:
         if len(made) == 1:
             self._bounds.meet(self._cut - 1, made[0])
         while whole:
-            rows = min(whole, self._fitting(size))
+            rows = min(whole, self._rows_together(size))
             made.extend(self._joined(rows))
             whole -= rows
         return [*made, *self._last(self._rows)] if done and self._rows else made
@@ -144,8 +148,17 @@ class BatchedBlocks:
         self._rows = 0
         return made
 
-    def _fitting(self, size: int) -> int:
-        """Return how many rows to hand over as one block: whole batches of a size that stays in the cache."""
+    def _rows_together(self, size: int) -> int:
+        """Return how many rows to hand over as one block, in whole batches.
+
+        Blocks of few batches are joined, up to a size that stays in the cache. Of larger ones only the batches across
+        two of them are: to hand over one more block takes less time than to copy many batches.
+        """
+        first = self._held[0].rows
+        if first >= MIN_BATCHES_BY_THEMSELVES * size:
+            return first // size * size
+        if any(block.rows >= MIN_BATCHES_BY_THEMSELVES * size for block in self._held):
+            return -(-first // size) * size
         held = sum(block.nbytes for block in self._held)
         return max(1, MAX_JOINED_BYTES * self._rows // max(1, held) // size) * size
 

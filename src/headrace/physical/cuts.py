@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from headrace.execute.context import Context
 from headrace.execute.pool import ScanPolicy
+from headrace.formats.shared.format import ANY_ROW, PreferredRows
+from headrace.physical.batch_bounds import BatchBounds
 from headrace.plan.node import Node
 
 CUT_NANOSECONDS = 8_000_000
@@ -54,6 +56,49 @@ class CutSize:
         return 8 * self._policy.max_cut_bytes
 
 
+class CutAim:
+    """What the next cuts of one scan should be like: about so large, and ending where a batch of its consumer ends."""
+
+    __slots__ = ("_bounds", "_size")
+
+    def __init__(self, size: CutSize, bounds: BatchBounds | None) -> None:
+        self._size, self._bounds = size, bounds
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes."""
+        return self._size.nbytes
+
+    @property
+    def rows(self) -> int:
+        """How many rows, if these are counted; if possible, up to the end of a batch."""
+        rows = self._size.rows
+        group, before = self.prefer
+        beyond = (before + rows) % group
+        return rows - beyond if beyond < rows else rows
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it helps to know how many rows a cut has."""
+        return self._bounds is not None
+
+    @property
+    def prefer(self) -> PreferredRows:
+        """The rows to cut before, counted from the first row of the next cut."""
+        before = None if self._bounds is None else self._bounds.next_row()
+        return ANY_ROW if self._bounds is None or before is None else PreferredRows(self._bounds.size, before)
+
+    @property
+    def max_file_bytes(self) -> int:
+        """See CutSize."""
+        return self._size.max_file_bytes
+
+    @property
+    def max_bytes_without_cut(self) -> int:
+        """See CutSize."""
+        return self._size.max_bytes_without_cut
+
+
 class Cut(NamedTuple):
     """A bounded source, and its size in bytes or rows as far as it is known.
 
@@ -74,7 +119,7 @@ class Cut(NamedTuple):
     """How many rows it has, if that is known before it is read."""
 
 
-Cutter = Callable[[Any, Context, Any, CutSize], Iterator[Cut]]
+Cutter = Callable[[Any, Context, Any, CutAim], Iterator[Cut]]
 """`cutter(node, ctx, place, size)`: the cuts of a source from a place on, which its stream's `halt` gave."""
 
 _cutters: dict[type[Node], Cutter] = {}

@@ -33,7 +33,7 @@ from headrace.formats.shared.window import open_window
 from headrace.formats.tables.rows import TableRows
 from headrace.formats.tables.stream import GroupPlace, GroupRange
 from headrace.ops.flat_map import Child, ParentPlace
-from headrace.physical.cuts import Cut, CutSize, cuts
+from headrace.physical.cuts import Cut, CutAim, cuts
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, Marks
 from headrace.plan.node import AnyNode, Node, Written
@@ -169,7 +169,7 @@ def _first_row(piece: Piece | GroupRange) -> int:
 
 
 @cuts(Files)
-def cut_files(node: Files, ctx: Context, place: ParentPlace, size: CutSize) -> Iterator[Cut]:
+def cut_files(node: Files, ctx: Context, place: ParentPlace, size: CutAim) -> Iterator[Cut]:
     """Yield large files in pieces, small ones in packs, and files that cannot be cut whole."""
     assert node.files is not None, "files are known by name"
     names = node.files.names
@@ -228,7 +228,7 @@ def _events(node: Files | OneFile) -> PolicyEvents | None:
     return None if node.on_error is None else PolicyEvents(node.on_error)
 
 
-def _pieces(node: Files, ctx: Context, number: int, inside: Any, size: CutSize) -> Iterator[Cut]:
+def _pieces(node: Files, ctx: Context, number: int, inside: Any, size: CutAim) -> Iterator[Cut]:
     """Yield the rest of one of several files."""
     assert node.files is not None
     child: AnyNode = node.fn(node.files.names[number])
@@ -246,13 +246,13 @@ def _pieces(node: Files, ctx: Context, number: int, inside: Any, size: CutSize) 
 
 
 @cuts(Records)
-def cut_records(node: Records, ctx: Context, place: RecordPlace | Strand, size: CutSize) -> Iterator[Cut]:
+def cut_records(node: Records, ctx: Context, place: RecordPlace | Strand, size: CutAim) -> Iterator[Cut]:
     """Pieces of a file that is a dataset by itself, such as a child of an interleave."""
     return _records(node, ctx, partial(_bounded, node), place, size)
 
 
 @cuts(TableRows)
-def cut_table(node: TableRows, ctx: Context, place: GroupPlace, size: CutSize) -> Iterator[Cut]:
+def cut_table(node: TableRows, ctx: Context, place: GroupPlace, size: CutAim) -> Iterator[Cut]:
     """Groups of a file that is a dataset by itself."""
     return _groups(node, ctx, partial(_bounded, node), place, size)
 
@@ -262,7 +262,7 @@ def _bounded(node: Records | TableRows, piece: object = None) -> Node:
 
 
 def _groups(
-    child: TableRows, ctx: Context, bounded: Callable[..., Node], place: GroupPlace | None, size: CutSize
+    child: TableRows, ctx: Context, bounded: Callable[..., Node], place: GroupPlace | None, size: CutAim
 ) -> Iterator[Cut]:
     """Groups of a file of tables, some at a time, from a place on."""
     if place is None:
@@ -291,7 +291,7 @@ def _groups(
 
 
 def _records(
-    child: Records, ctx: Context, bounded: Callable[..., Node], place: RecordPlace | Strand | None, size: CutSize
+    child: Records, ctx: Context, bounded: Callable[..., Node], place: RecordPlace | Strand | None, size: CutAim
 ) -> Iterator[Cut]:
     """Pieces of a file of records, as its format cuts them, from a place on; the last one to the end of the file."""
     if child.is_strand:
@@ -311,23 +311,21 @@ def _records(
     file.share_memory()  # the pages that are looked at here are read by a worker a moment later
     shared = Shared(file, file.close)
 
-    def cut(following: RecordAt | None) -> Cut:
+    def cut(following: RecordAt | None, rows: int | None) -> Cut:
         piece = Piece(at, None if following is None else following.offset, shared.retain())
         nbytes = (file.size or 0 if following is None else following.offset) - at.offset
-        rows = None if following is None else following.number - at.number
         return Cut(bounded(piece), nbytes, child.path, release=shared.release, known_rows=rows)
 
     try:
-        for following in _places(file, child.format, at, size):
-            yield cut(following)
-            at = following
-        yield cut(None)
+        for following, rows in _places(file, child.format, at, size):
+            yield cut(following, rows)
+            at = following or at
     finally:
         shared.release()
 
 
 def _strand(
-    child: Records, ctx: Context, bounded: Callable[..., Node], strand: Strand | None, size: CutSize
+    child: Records, ctx: Context, bounded: Callable[..., Node], strand: Strand | None, size: CutAim
 ) -> Iterator[Cut]:
     """Pieces of a file that one thread reads in order: each holds its bytes."""
     if strand is None:
@@ -374,18 +372,28 @@ def _opened_strand(child: Records, ctx: Context) -> Strand | None:
     return strand
 
 
-def _places(file: LocalFile, form: Format, at: RecordAt, size: CutSize) -> Iterator[RecordAt]:
-    """Yield where the pieces of a file begin after the first, which begins at `at`."""
+def _places(file: LocalFile, form: Format, at: RecordAt, size: CutAim) -> Iterator[tuple[RecordAt | None, int | None]]:
+    """Yield where each piece of a file ends, None for the end of the file, and how many rows it has, if known.
+
+    The first piece begins at `at`.
+    """
+    rows: int | None = None
     with closing(open_window(file, "", at.offset, None)) as view, suppress(OSError):  # met by the reader of the rest
         while not view.final:
             view.more(2 * size.nbytes)
-            found = form.cut(view.data, size.nbytes, first=view.offset == 0, final=view.final)
+            prefers: Any = {"prefer": size.prefer} if form.prefers_rows else {}
+            found = form.cut(view.data, size.nbytes, first=view.offset == 0, final=view.final, **prefers)
             if not len(found.offsets):
                 if len(view.data) > MAX_BYTES_WITHOUT_CUT:
-                    return
+                    break
                 continue
-            for offset, rows, lines in zip(*(each.tolist() for each in found), strict=True):
-                yield RecordAt(view.offset + offset, at.number + rows, at.line + lines)
-            last = int(found.offsets[-1])
-            at = RecordAt(view.offset + last, at.number + int(found.rows[-1]), at.line + int(found.lines[-1]))
-            view.use(last)
+            before, begun = 0, at
+            for offset, number, lines in zip(*(each.tolist() for each in found), strict=True):
+                at = RecordAt(view.offset + offset, begun.number + number, begun.line + lines)
+                yield at, number - before
+                before = number
+            view.use(int(found.offsets[-1]))
+        if view.final and size.counts_rows:
+            each = form.cut(view.data, 1, first=view.offset == 0, final=True).rows
+            rows = int(each[-1]) + 1 if len(each) else None
+    yield None, rows

@@ -15,7 +15,7 @@ from headrace.indexed.numbered import Numbered
 from headrace.ops.cache import Cache
 from headrace.ops.shared.gather import RowsByNumber
 from headrace.ops.zip import Zip
-from headrace.physical.cuts import Cut, CutSize, cuts, fused
+from headrace.physical.cuts import Cut, CutAim, cuts, fused
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, Position
 from headrace.plan.node import Node, Written, walk
@@ -75,7 +75,7 @@ class RowsCutStream(Stream):
 @cuts(RowsByNumber)
 @cuts(Zip)
 @cuts(Cache)
-def cut_rows(node: Node, _ctx: Context, place: RowRange, size: CutSize) -> Iterator[Cut]:
+def cut_rows(node: Node, _ctx: Context, place: RowRange, size: CutAim) -> Iterator[Cut]:
     """Runs of rows."""
     first, end = place
     while first < end:

@@ -23,7 +23,7 @@ from headrace.formats.shared.strand import Strand
 from headrace.ops.flat_map import ParentPlace
 from headrace.ops.shared.unchanged_rows import PassThrough
 from headrace.physical.batch_bounds import BatchBounds, BatchedBlocks
-from headrace.physical.cuts import Cut, CutSize, cutter_of
+from headrace.physical.cuts import Cut, CutAim, CutSize, cutter_of
 from headrace.physical.scan_threads import ScanThreads, Watch, Work
 from headrace.plan.access import comes_late, late_bytes
 from headrace.plan.marks import At, Mark, Marks, Position
@@ -36,7 +36,7 @@ FIRST_ROWS = 16
 STEP_NANOSECONDS = 2_000_000
 STEP_BYTES = 2 << 20
 """A worker hands over what it made in this time, or this much of it: each time costs locks, and perhaps a wake-up."""
-BATCHES_STEP_FACTOR = 4
+BATCHES_STEP_FACTOR = 8
 """If whole batches are handed over, a step is longer by this factor: the consumer waits for all rows of a batch, and
 takes several batches at the cost of one."""
 SERIAL_PULLS = 4
@@ -119,6 +119,7 @@ class ScanStream(Stream):
         self._strand: Strand | None = None
         self._void: Hashable | None = None
         self._again: CutMorsel | None = None
+        self._ended: CutMorsel | None = None
         self._next: Mark | None = None
         self._bases: dict[int, int] = {}
         self._begun = False
@@ -236,7 +237,7 @@ class ScanStream(Stream):
         self._alone.rows = rows.ordinals()[self._source_number] - self._first_row
         self._workers.begin(Work() if self._workers.was_parallel else self._alone)
         limits = Limits(self._workers.width, max(self._ctx.run.scan.max_cut_bytes, buffered))
-        morsels = self._morsels(cutter(self._source, self._ctx, place, self._size))
+        morsels = self._morsels(cutter(self._source, self._ctx, place, CutAim(self._size, self._bounds)))
         fetches = isinstance(self._source, Files | OneFile) and self._source.in_store
         self._window = Window(morsels, limits, fetches=fetches)
         self._window.start()
@@ -259,13 +260,14 @@ class ScanStream(Stream):
     def _pull_from_window(self) -> Made:
         if self._window is None:
             return END
-        found = self._window.take()
+        ended, self._ended = self._ended, None
+        found = self._window.take(with_end=True) if ended is None else ([], ended)
         if found is None:
             return END
         items, morsel = found
         assert isinstance(morsel, CutMorsel)
         if self._void is not None and morsel.cut.unit == self._void:
-            if not items:
+            if not items or morsel.over:
                 morsel.close()
             return []
         if items:
@@ -273,27 +275,36 @@ class ScanStream(Stream):
                 morsel.apply_events()
                 item.mark = self._sealed(item.mark)
             self._next = items[-1].mark.later(items[-1].rows)
+            if morsel.over and (morsel.broken or morsel.policy is not None):
+                self._ended = morsel  # what happens there is seen when the next row is requested
+            elif morsel.over:
+                self._end(morsel)
             return items
-        if morsel.broken:
-            if morsel.policy is not None:
-                morsel.policy.go_direct()
-            try:
-                self._input = self._ctx.open(morsel.pipeline, self._place(), any_order=True, form=OBJECTS)
-            except StateError as error:
-                if self._next is None or not hasattr(morsel.cut.source, "changed_midway"):
-                    raise
-                return self._file_changed(morsel, self._next, error)
-            self._again = morsel
-        else:
-            for number in self._numbers:
-                self._bases[number] += morsel.rows[number]
-            morsel.apply_events()
-            self._next = None
-            morsel.close()
-            morsel.work.rows = morsel.rows[self._source_number]
-            self._workers.learn(morsel.work)
-            self._window.resize(self._workers.width)
+        if not morsel.broken:
+            self._end(morsel)
+            return []
+        if morsel.policy is not None:
+            morsel.policy.go_direct()
+        try:
+            self._input = self._ctx.open(morsel.pipeline, self._place(), any_order=True, form=OBJECTS)
+        except StateError as error:
+            if self._next is None or not hasattr(morsel.cut.source, "changed_midway"):
+                raise
+            return self._file_changed(morsel, self._next, error)
+        self._again = morsel
         return []
+
+    def _end(self, morsel: CutMorsel) -> None:
+        """Go to the next cut, once all rows of this one were taken."""
+        assert self._window is not None
+        for number in self._numbers:
+            self._bases[number] += morsel.rows[number]
+        morsel.apply_events()
+        self._next = None
+        morsel.close()
+        morsel.work.rows = morsel.rows[self._source_number]
+        self._workers.learn(morsel.work)
+        self._window.resize(self._workers.width)
 
     def _file_changed(self, morsel: CutMorsel, mark: Mark, cause: StateError) -> Failure:
         """Return one failure in place of the rows that are left of a file that was changed while it was being read."""
@@ -350,8 +361,9 @@ class ScanStream(Stream):
             self._window.close()
         if self._strand is not None:  # the cutter may not have begun
             self._strand.close()
-        if self._again is not None:
-            self._again.close()
+        for morsel in (self._again, self._ended):
+            if morsel is not None:
+                morsel.close()
 
 
 class CutMorsel(Morsel[Item]):

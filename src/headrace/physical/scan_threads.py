@@ -18,6 +18,8 @@ PER_ROWS = 1000
 """The time of one thread is kept for this many rows."""
 PASSES_BEFORE_RETRY = 4
 """After this many serial passes, and after each doubling of them, threads are tried again: data and machines change."""
+EVIDENCE = ("cpu", "elapsed", "rows")
+"""What is kept of the work of the last cuts from one pass to the next."""
 MAX_SLOWDOWN = 1.5
 """Rows that take more than this many times the CPU time of the first ones are different, not slowed down by threads."""
 
@@ -101,6 +103,9 @@ class ScanThreads:
         self.width = min(self.limit, max(known or 0, self.policy.initial_threads))
         self._alone.cpu = self.found.get(f"{self.key}/alone", 0)
         self._alone.rows = PER_ROWS if self._alone.cpu else 0
+        for name in EVIDENCE:
+            setattr(self._together, name, self.found.get(f"{self.key}/{name}", 0))
+        self._cuts = self.found.get(f"{self.key}/cuts", 0)
         if known == 0:
             passes = self.found[f"{self.key}/serial"] = self.found.get(f"{self.key}/serial", 0) + 1
             self.serial = passes < PASSES_BEFORE_RETRY or passes & (passes - 1) != 0
@@ -122,16 +127,25 @@ class ScanThreads:
         self._together.add(work)
         self._cuts += 1
         if self.serial or self._cuts < CUTS_PER_THREAD * self.width or not self._together.elapsed:
+            self._keep_evidence()
             return
         useful = self._useful()
         if useful >= self.policy.enough_use and self.width < self.limit:
             self.width = min(self.limit, 2 * self.width)
         elif self._together.cpu < self.policy.evidence_nanoseconds:
-            return  # the first cuts are small, and threads have just been started
+            self._keep_evidence()  # the first cuts are small, and threads have just been started
+            return
         elif useful * self.width < self.policy.min_gain:
             self.width, self.serial = 0, True
         self.found[self.key] = self.width
         self._together, self._cuts = Work(), 0
+        self._keep_evidence()
+
+    def _keep_evidence(self) -> None:
+        """Keep what was measured since the last decision: a short pass may end before there is enough for one."""
+        for name in EVIDENCE:
+            self.found[f"{self.key}/{name}"] = getattr(self._together, name)
+        self.found[f"{self.key}/cuts"] = self._cuts
 
     def _useful(self) -> float:
         """Return the share of the workers' time that went into what one thread would have to do, too."""

@@ -12,7 +12,7 @@ from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.shared.unchanged_rows import PassThrough, PassThroughStream
-from headrace.physical.cuts import Cut, CutSize, cuts
+from headrace.physical.cuts import Cut, CutAim, cuts
 from headrace.plan.marks import At
 
 
@@ -76,7 +76,7 @@ class RowsInHandStream(Stream):
 
 
 @cuts(Strand)
-def cut_strand(node: Strand, _ctx: Context, place: Input, size: CutSize) -> Iterator[Cut]:
+def cut_strand(node: Strand, _ctx: Context, place: Input, size: CutAim) -> Iterator[Cut]:
     """Yield what the source gives, as much at a time as is worth a worker's while."""
     try:
         while (item := place.pull(size.rows)) is not END:

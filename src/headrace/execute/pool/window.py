@@ -37,6 +37,8 @@ class Morsel(ABC, Generic[T]):
         """What it holds from the beginning until it is done, beside its items."""
         self.running = False
         self.done = False
+        self.over = False
+        """Whether the consumer took its end together with its last items; see `Window.take`."""
 
     @abstractmethod
     def step(self) -> tuple[list[T], int, bool]:
@@ -136,12 +138,16 @@ class Window(Generic[T]):
         if self._fetch is not None:
             self._fetch.notify()
 
-    def take(self) -> tuple[list[T], Morsel[T]] | None:
-        """Return the next items and their morsel: no items at the morsel's end, None after the last morsel."""
+    def take(self, *, with_end: bool = False) -> tuple[list[T], Morsel[T]] | None:
+        """Return the next items and their morsel: no items at the morsel's end, None after the last morsel.
+
+        Args:
+            with_end: Whether the end of a morsel may come with its last items, which saves a call: it is then `over`.
+        """
         waited = False
         while True:
             with self._pool.lock:
-                job = self._next_for_consumer()
+                job = self._next_for_consumer(with_end=with_end)
                 if job is None or isinstance(job, tuple):
                     return job
                 if isinstance(job, Bell) and not waited:
@@ -158,7 +164,7 @@ class Window(Generic[T]):
                 with self._pool.lock:
                     job.end()
 
-    def _next_for_consumer(self) -> tuple[list[T], Morsel[T]] | Job | Bell | None:
+    def _next_for_consumer(self, *, with_end: bool) -> tuple[list[T], Morsel[T]] | Job | Bell | None:
         """Return ready items, else a job that the consumer runs itself, or what a worker that makes them will ring."""
         head = self._morsels[0] if self._morsels else None
         if head is None:
@@ -170,6 +176,9 @@ class Window(Generic[T]):
         elif head.items:
             items = list(head.items)
             head.items.clear()
+            if with_end and head.done and not head.running:
+                head.over = True
+                self._morsels.popleft()
             self._release(head)
             return items, head
         elif head.done and not head.running:

@@ -17,10 +17,12 @@ from headrace.formats.csv.columns import KINDS, CsvColumn
 from headrace.formats.csv.header import QUOTE_INSIDE, UNCLOSED, count_lines, find_header, names_in
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
+    ANY_ROW,
     Bad,
     CutPoints,
     Format,
     Offsets,
+    PreferredRows,
     ScanHints,
     ScannedRows,
     ScanPart,
@@ -60,7 +62,7 @@ class Csv(Format):
 
     is_text = True
     counts_lines = True
-    divisible = True
+    divisible = prefers_rows = True
 
     @property
     def structure(self) -> Structure:
@@ -141,7 +143,7 @@ class Csv(Format):
         bad = Bad(str(reason), 0, stop, lost, count_lines(data[:start]))
         return ScanResult([bad], 0 if lost else stop, 0 if lost else count_lines(data[:stop]))
 
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool, prefer: PreferredRows = ANY_ROW) -> CutPoints:
         start, before = 0, 0
         if first:
             begun = self._begun(data, final)
@@ -152,7 +154,8 @@ class Csv(Format):
             if before and not start:
                 return CutPoints(*np.empty((3, 0), np.int64))
         lines = count_lines(data[:start])
-        return CutPoints(*_native.cut_csv(data, start, target, self.delimiter.encode(), self._quote, before, lines))
+        made = _native.cut_csv(data, start, target, self.delimiter.encode(), self._quote, before, lines, prefer=prefer)
+        return CutPoints(*made)
 
     def _wrong(self, problems: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
         """For each bad row the error and the field that come first."""

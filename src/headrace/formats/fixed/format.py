@@ -9,7 +9,17 @@ import numpy as np
 from headrace.columns.arrow_text import binary
 from headrace.core.override import override
 from headrace.formats.shared.files import Bytes
-from headrace.formats.shared.format import Bad, CutPoints, Format, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.formats.shared.format import (
+    ANY_ROW,
+    Bad,
+    CutPoints,
+    Format,
+    PreferredRows,
+    ScanHints,
+    ScannedRows,
+    ScanPart,
+    ScanResult,
+)
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 
@@ -23,7 +33,7 @@ class FixedLength(Format):
     footer_bytes: int = 0
 
     indexed = True
-    divisible = True
+    divisible = prefers_rows = True
 
     @property
     def spec(self) -> Spec:
@@ -72,9 +82,11 @@ class FixedLength(Format):
         return ScanResult(parts, len(data))
 
     @override
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool, prefer: PreferredRows = ANY_ROW) -> CutPoints:
         start = self.header_bytes if first else 0
         count = (len(data) - start - self.footer_bytes) // self.record_bytes
-        number = max(1, -(-(target - start) // self.record_bytes))
-        rows = np.arange(number, max(number, count), max(1, -(-target // self.record_bytes)), dtype=np.int64)
+        number, step = max(1, -(-(target - start) // self.record_bytes)), max(1, -(-target // self.record_bytes))
+        if prefer.group <= step:
+            number, step = prefer.at_or_after(number), -(-step // prefer.group) * prefer.group
+        rows = np.arange(number, max(number, count), step, dtype=np.int64)
         return CutPoints(start + rows * self.record_bytes, rows, np.zeros_like(rows))

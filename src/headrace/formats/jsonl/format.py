@@ -19,7 +19,17 @@ from headrace.errors import SpecError
 from headrace.formats.jsonl.text import BOM, NotAnObjectError, ObjectLines, TwiceError, load_line
 from headrace.formats.jsonl.types import misfits, unexpected_fields, unexpected_types
 from headrace.formats.shared.files import Bytes
-from headrace.formats.shared.format import Bad, CutPoints, Format, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.formats.shared.format import (
+    ANY_ROW,
+    Bad,
+    CutPoints,
+    Format,
+    PreferredRows,
+    ScanHints,
+    ScannedRows,
+    ScanPart,
+    ScanResult,
+)
 from headrace.formats.tables.choice import EVERYTHING, OBJECT, Choice, as_objects, no_value
 from headrace.formats.tables.tables import Path, table_columns, table_spec
 from headrace.formats.text.format import LF
@@ -60,7 +70,7 @@ class JsonLines(Format):
 
     is_text = True
     counts_lines = True
-    divisible = True
+    divisible = prefers_rows = True
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
@@ -110,9 +120,9 @@ class JsonLines(Format):
         return ScanResult(self._all_parts(lines), used, len(ends))
 
     @override
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool, prefer: PreferredRows = ANY_ROW) -> CutPoints:
         lead = len(BOM) if first and data[: len(BOM)].tobytes() == BOM else 0
-        return CutPoints(*_native.cut_json_lines(data, lead, target))
+        return CutPoints(*_native.cut_json_lines(data, lead, target, prefer=prefer))
 
     def _all_parts(self, lines: ObjectLines) -> list[ScanPart]:
         """Return the rows of all lines. Errors that say which line was rejected save the search for it."""

@@ -63,16 +63,36 @@ class CutPoints(NamedTuple):
     lines: Offsets
 
 
-def choose_cuts(starts: Offsets, target: int) -> Offsets:
+class PreferredRows(NamedTuple):
+    """Rows to cut before if there is a choice: those whose number is a multiple of `group`. `before` rows come before
+    the bytes that are cut.
+    """
+
+    group: int = 1
+    before: int = 0
+
+    def at_or_after(self, row: int) -> int:
+        """Return the first preferred row from `row` of these bytes on."""
+        return row + -(self.before + row) % self.group
+
+
+ANY_ROW = PreferredRows()
+
+
+def choose_cuts(starts: Offsets, target: int, prefer: PreferredRows = ANY_ROW) -> Offsets:
     """Return the numbers of the records to cut before: at least `target` bytes apart and at least one record each.
 
     Args:
         starts: The offset of each record, in increasing order.
         target: The least number of bytes between two cuts, and before the first.
+        prefer: Records to cut before if that takes at most twice as many bytes.
     """
     chosen: list[int] = []
     number, offset = 0, 0
     while (number := max(number + 1, int(np.searchsorted(starts, offset + target)))) < len(starts):
+        better = prefer.at_or_after(number)
+        if better < len(starts) and starts[better] < offset + 2 * target:
+            number = better
         chosen.append(number)
         offset = int(starts[number])
     return np.array(chosen, np.int64)
@@ -146,6 +166,8 @@ class Format(ABC):
     """Whether LF ends a record, though the last one may lack it."""
     has_end = False
     """Whether a file ends with a marker, which `missing_end` looks for."""
+    prefers_rows = False
+    """Whether `cut` takes `prefer`, the rows to cut before if there is a choice."""
     divisible = False
     """Whether `cut` finds record boundaries; `cuttable` says whether it may be called."""
 

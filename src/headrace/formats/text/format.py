@@ -13,10 +13,12 @@ from headrace.columns import Column, text_column
 from headrace.columns.arrow_text import binary, parts
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
+    ANY_ROW,
     Bad,
     CutPoints,
     Format,
     Offsets,
+    PreferredRows,
     ScanHints,
     ScannedRows,
     ScanPart,
@@ -59,7 +61,7 @@ class Lines(Format):
     skimmed = True
     terminated = True
     joinable = True
-    divisible = True
+    divisible = prefers_rows = True
 
     @property
     def sure(self) -> bool:  # type: ignore[override]
@@ -137,9 +139,9 @@ class Lines(Format):
             ends = np.append(ends, lines)
         return np.concatenate([[0], ends[:-1]]).astype(np.int64) if lines else ends, lines, None
 
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool, prefer: PreferredRows = ANY_ROW) -> CutPoints:
         lead = mark_length(data, final=final) if first else 0
-        return CutPoints(*_native.cut_text(data, lead or 0, target))
+        return CutPoints(*_native.cut_text(data, lead or 0, target, prefer=prefer))
 
 
 def mark_length(data: Bytes, *, final: bool) -> int | None:

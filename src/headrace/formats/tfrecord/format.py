@@ -14,10 +14,12 @@ from headrace.core.override import override
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
     ALL,
+    ANY_ROW,
     Bad,
     CutPoints,
     Format,
     Offsets,
+    PreferredRows,
     ScanHints,
     ScannedRows,
     ScanPart,
@@ -42,7 +44,7 @@ class TFRecords(Format):
     joinable = True
     pointed = True
     boxes = True
-    divisible = True
+    divisible = prefers_rows = True
 
     @property
     def spec(self) -> Spec:
@@ -112,11 +114,11 @@ class TFRecords(Format):
         return starts, used, self._wrong(data[used:], problem, final, None)
 
     @override
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool, prefer: PreferredRows = ANY_ROW) -> CutPoints:
         starts, used, problem = _native.scan_records(data.data, 0, ALL, verify=False)
         if not final and not problem and len(data) - used >= HEADER:  # its header has been verified
             starts = np.append(starts, used)
-        rows = choose_cuts(starts, target)
+        rows = choose_cuts(starts, target, prefer)
         return CutPoints(starts[rows], rows, np.zeros_like(rows))
 
     def doubt(self, head: bytes) -> str:

@@ -16,10 +16,12 @@ from headrace.core.override import override
 from headrace.errors import what_there_is
 from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import (
+    ANY_ROW,
     Bad,
     CutPoints,
     Format,
     Offsets,
+    PreferredRows,
     ScanHints,
     ScannedRows,
     ScanPart,
@@ -57,7 +59,7 @@ class TarSamples(Format):
 
     indexed = True
     skimmed = True
-    divisible = True
+    divisible = prefers_rows = True
     has_end = True
 
     @property
@@ -171,9 +173,9 @@ class TarSamples(Format):
         return found.begins, len(data) if final else used, None
 
     @override
-    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool, prefer: PreferredRows = ANY_ROW) -> CutPoints:
         starts, _, _ = self.starts(data, final=True)
-        rows = choose_cuts(starts, target)
+        rows = choose_cuts(starts, target, prefer)
         return CutPoints(starts[rows], rows, np.zeros_like(rows))
 
 
