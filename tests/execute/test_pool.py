@@ -200,6 +200,25 @@ def test_read_ahead_begins_small_and_grows_with_the_waits_of_the_consumer():
     window.close()
 
 
+def test_read_ahead_may_begin_where_an_earlier_pass_ended():
+    made, reached = 0, threading.Event()
+
+    def cutter():
+        nonlocal made
+        for morsel in numbers(1000, 3):
+            made += 1
+            if made == 6:
+                reached.set()
+            yield morsel
+
+    window = Window(cutter(), Limits(2, 1 << 30, ahead=6))
+    window.start()
+    assert reached.wait(60)
+    window.close()
+    assert made == 6
+    assert window.ahead == 6
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_has_a_pool_of_its_own():
     parent = pool()
@@ -256,7 +275,7 @@ def test_what_morsels_hold_before_they_run_counts():
             yield found[-1]
 
     window = Window(large(), Limits(16, 100))
-    window._ahead = 50
+    window.ahead = 50
     jobs = []
     while True:
         with pool().lock:

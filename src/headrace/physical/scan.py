@@ -12,7 +12,7 @@ from headrace.columns.refs import CorruptRecordsError
 from headrace.errors import StateError
 from headrace.execute.context import OBJECTS, Context, Form
 from headrace.execute.inputs import Input
-from headrace.execute.pool import Limits, Morsel, Window
+from headrace.execute.pool import FIRST_MORSELS_AHEAD, Limits, Morsel, Window, most_ahead
 from headrace.execute.registry import opens
 from headrace.execute.stages.channel import Cancelled
 from headrace.execute.stream import ASSUMED_READER_THREADS, END, FRESH_FRACTION, Made, Pace, Stream, Wanted
@@ -137,7 +137,7 @@ class ScanStream(Stream):
         self._pace: Pace = ctx.run.shared.setdefault(
             (ParallelScan, ctx.stage), ctx.run.pace(threads=ASSUMED_READER_THREADS)
         )
-        self._rows_key = f"{key}/rows"
+        self._rows_key, self._ahead_key = f"{key}/rows", f"{key}/ahead"
         self._pace.grow_to(max(FIRST_ROWS, found.get(self._rows_key, 0) // FRESH_FRACTION))
         self._serial = self._threads < 2 or self._workers.serial or not self._parallel_after(at)
         self._begins_parallel = not self._serial and self._workers.was_parallel and self._halts_unread(at)
@@ -236,7 +236,9 @@ class ScanStream(Stream):
         buffered = min(budget, max(MIN_BUFFERED_BYTES, self._threads * BUFFERED_BYTES_PER_THREAD)) // sharers
         self._alone.rows = rows.ordinals()[self._source_number] - self._first_row
         self._workers.begin(Work() if self._workers.was_parallel else self._alone)
-        limits = Limits(self._workers.width, max(self._ctx.run.scan.max_cut_bytes, buffered))
+        found = self._ctx.run.tuner.widths.get(self._ahead_key, 0) if sharers == 1 else 0
+        ahead = max(FIRST_MORSELS_AHEAD, min(found, most_ahead(self._workers.width)))
+        limits = Limits(self._workers.width, max(self._ctx.run.scan.max_cut_bytes, buffered), ahead)
         morsels = self._morsels(cutter(self._source, self._ctx, place, CutAim(self._size, self._bounds)))
         fetches = isinstance(self._source, Files | OneFile) and self._source.in_store
         self._window = Window(morsels, limits, fetches=fetches)
@@ -263,6 +265,7 @@ class ScanStream(Stream):
         ended, self._ended = self._ended, None
         found = self._window.take(with_end=True) if ended is None else ([], ended)
         if found is None:
+            self._ctx.run.tuner.widths[self._ahead_key] = self._window.ahead
             return END
         items, morsel = found
         assert isinstance(morsel, CutMorsel)

@@ -6,6 +6,16 @@ here. Nothing in this package knows nodes, plans or file formats: a morsel is an
 
 from headrace.execute.pool.policy import TINY_CUTS, ScanPolicy
 from headrace.execute.pool.scheduler import Pool, pool
-from headrace.execute.pool.window import Limits, Morsel, Window
+from headrace.execute.pool.window import FIRST_MORSELS_AHEAD, Limits, Morsel, Window, most_ahead
 
-__all__ = ["TINY_CUTS", "Limits", "Morsel", "Pool", "ScanPolicy", "Window", "pool"]
+__all__ = [
+    "FIRST_MORSELS_AHEAD",
+    "TINY_CUTS",
+    "Limits",
+    "Morsel",
+    "Pool",
+    "ScanPolicy",
+    "Window",
+    "most_ahead",
+    "pool",
+]

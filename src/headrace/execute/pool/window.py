@@ -17,6 +17,11 @@ T = TypeVar("T")
 FIRST_MORSELS_AHEAD = 2
 
 
+def most_ahead(threads: int) -> int:
+    """Return how many morsels are ahead at most: each worker has one and another to go on with."""
+    return 2 * threads + 2
+
+
 @dataclass(frozen=True)
 class Limits:
     """How far a window may run ahead of its consumer."""
@@ -25,6 +30,8 @@ class Limits:
     """How many workers may run its morsels at a time."""
     buffered_bytes: int
     """What all its morsels may hold, ready or not yet run. A head without items runs whatever the others hold."""
+    ahead: int = FIRST_MORSELS_AHEAD
+    """How many morsels may be ahead at first."""
 
 
 class Morsel(ABC, Generic[T]):
@@ -60,7 +67,8 @@ class Window(Generic[T]):
     - A consumer that finds nothing ready runs the head itself, unless a worker is at it.
 
     Read-ahead starts with few morsels and doubles every time the consumer has to wait, up to the limits: a consumer
-    that takes ten rows and leaves has read little more than these.
+    that takes ten rows and leaves has read little more than these. A pass after one that took all morsels starts with
+    as many as that one needed.
 
     With `fetches`, finding the next morsel may wait for a network. Then a thread of the window's own does it, and
     workers only see morsels that are ready.
@@ -78,7 +86,7 @@ class Window(Generic[T]):
         self._exhausted = False
         self._failure: BaseException | None = None
         self._closed = False
-        self._ahead = FIRST_MORSELS_AHEAD
+        self.ahead: int = limits.ahead
         self._attached = False
         self._fetcher: threading.Thread | None = None
         self._fetch = threading.Condition(self._pool.lock) if fetches else None
@@ -91,7 +99,7 @@ class Window(Generic[T]):
     def depth(self) -> tuple[int, int]:
         """Return how many morsels have items ready, and how many may be ahead."""
         morsels = list(self._morsels)  # one step of the interpreter: no lock is needed for numbers to look at
-        return sum(bool(morsel.items) for morsel in morsels), self._ahead
+        return sum(bool(morsel.items) for morsel in morsels), self.ahead
 
     def start(self) -> None:
         """Let workers run ahead from here on."""
@@ -151,7 +159,7 @@ class Window(Generic[T]):
                 if job is None or isinstance(job, tuple):
                     return job
                 if isinstance(job, Bell) and not waited:
-                    self._ahead = min(2 * self._ahead, 2 * self.threads + 2)
+                    self.ahead = min(2 * self.ahead, most_ahead(self.threads))
                     self._wake()
             if isinstance(job, Bell):
                 waited = True
@@ -217,7 +225,7 @@ class Window(Generic[T]):
         """Return whether the next morsel should be found now."""
         if self._cutting or self._exhausted:
             return False
-        return len(self._morsels) < self._ahead and self._room_for_another()
+        return len(self._morsels) < self.ahead and self._room_for_another()
 
     def _room_for_another(self) -> bool:
         """Return whether one more morsel would fit if it became as large as the largest so far."""
