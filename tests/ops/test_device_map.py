@@ -11,7 +11,7 @@ import pytest
 import headrace as hr
 from headrace.device.machine import DeviceMemoryError, Machine
 from headrace.device.program import DeviceError
-from headrace.ops.device_map import _even_part
+from headrace.ops.device_map import WORKING_COPIES, _even_part
 
 torch = pytest.importorskip("torch")
 
@@ -304,12 +304,12 @@ def test_an_option_bounds_how_many_rows_run_at_a_time(monkeypatch):
     ds = hr.Dataset.from_tensor_slices(np.zeros((64, 1000), np.float32)).map(lambda x: x + 1, device="cpu")
     seen = type(ds._node.programs).run
 
-    def run(self, machine, block, more, usage):
+    def run(self, machine, block, *rest):
         rows.append(block.rows)
-        return seen(self, machine, block, more, usage)
+        return seen(self, machine, block, *rest)
 
     monkeypatch.setattr(type(ds._node.programs), "run", run)
-    small = ds.with_options(hr.Options(device_memory=8 * 4000 * 4)).batch(32)
+    small = ds.with_options(hr.Options(device_memory=WORKING_COPIES * 4000 * 4)).batch(32)
     assert [b.shape for b in small] == [(32, 1000)] * 2
     assert max(rows[1:]) <= 4
     assert sum(rows) == 64
