@@ -253,7 +253,7 @@ nb::list join_arrays(nb::sequence groups, size_t limit, std::vector<std::pair<np
   return made;
 }
 
-// Rows of several arrays of objects, by their numbers among all of them. They are counted once, and most lie in runs.
+// Rows of several arrays of objects, by their numbers among all of them. They are counted once, and most are in runs.
 nb::object pick_objects(nb::list columns, ConstInts order) {
   struct Part {
     const char* data;

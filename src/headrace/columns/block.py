@@ -204,7 +204,7 @@ class FirstHalf(Block):
     def __init__(self, block: Block) -> None:
         super().__init__(block.structure, [], block.rows, block.mark, block.ids, block.own, block._nbytes)
         self._columns = block._columns
-        self.offset = block.offset
+        self.offset: int = block.offset
         self.second: Block | None = None
         self.joined: list[Column] = []
 

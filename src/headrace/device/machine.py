@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import threading
@@ -114,8 +113,9 @@ class Machine:
         if not self.on_gpu:
             return None
         try:
-            made = importlib.import_module("headrace.device.triton_kernels")
-            made.try_out(self)
+            from headrace.device import triton_kernels
+
+            triton_kernels.try_out(self)
         except Exception as error:
             log.warning(
                 "%s: crops and resizes run by PyTorch's indexing, which takes about ten times as long, because Triton "
@@ -123,7 +123,7 @@ class Machine:
                 self.device, error,
             )  # fmt: skip
             return None
-        return made
+        return triton_kernels
 
     @contextlib.contextmanager
     def queue(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ MAX_JOINED_BYTES = 8 << 20
 
 
 MIN_BATCHES_BY_THEMSELVES = 4
-"""A block of at least so many batches is not joined with others."""
+"""A block of at least this many batches is not joined with others."""
 
 
 class BatchBounds:
