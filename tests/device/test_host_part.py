@@ -1,5 +1,6 @@
 """The threads that read rows for a map on a device and do the CPU's part of it."""
 
+import copy
 import threading
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace.columns.block import Block
 from headrace.device.program import _last_uses
-from headrace.ops.device_map import HostPart, ReadyBlock
+from headrace.ops.device_map import WORKING_COPIES, HostPart, ReadyBlock
 from headrace.physical.lower import lower_pass
 from headrace.plan.node import walk
 from headrace.plan.structure import LEAF
@@ -83,6 +84,45 @@ def test_a_failure_of_the_cpus_part_is_that_of_its_element():
         with pytest.raises(hr.ElementError, match="element 1"):
             next(it)
         assert next(it).shape == (3, 4, 3)
+
+
+def test_what_was_prepared_for_another_program_is_prepared_again():
+    ds = drawn(hr.Dataset.range(64).map(np.float64)).batch(4)
+    (node,) = host_parts(ds)
+    before = node.programs.prepare
+
+    def stale(*args):  # as if something that the function holds on to had changed since
+        ready = before(*args)
+        return ready._replace(program=copy.copy(ready.program), host=None)
+
+    node.programs.prepare = stale
+    for a, b in zip(ds, drawn(hr.Dataset.range(64).map(np.float64), None).batch(4), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_rows_are_prepared_once_however_many_fit():
+    ds = drawn(hr.Dataset.range(2000).map(np.float64)).batch(64)
+    (node,) = host_parts(ds)
+    before, rows, ready = node.programs.prepare, [], []
+
+    def prepare(block, more):
+        rows.append(block.rows)
+        return before(block, more)
+
+    run = node.programs.run
+
+    def counted(machine, block, more, usage, prepared):
+        ready.append(block.rows if prepared is not None else 0)
+        return run(machine, block, more, usage, prepared)
+
+    node.programs.prepare, node.programs.run = prepare, counted
+    small = ds.with_options(hr.Options(device_memory=WORKING_COPIES * 8 * 25))  # 25 rows of 8 bytes
+    expected = drawn(hr.Dataset.range(2000).map(np.float64), None).batch(64)
+    for a, b in zip(small, expected, strict=True):
+        assert np.array_equal(a, b)
+    assert sum(rows) == 2000
+    assert max(rows[-8:]) <= 25
+    assert sum(ready) > 1200  # the first blocks were requested before the size of a row was known
 
 
 def test_values_are_dropped_after_their_last_use():

@@ -196,6 +196,9 @@ class Pace:
         self._bytes = between if threads or remote else self.BYTES
         self._nanoseconds = max(crowd * self.NANOSECONDS, self.REMOTE_NANOSECONDS if remote else 0)
 
+    def request(self, want: int) -> None:
+        """Note how many rows the consumer requests next."""
+
     def observe(self, item: Item, nanoseconds: int) -> None:
         """Learn from the result and the duration of the last pull."""
         self.learn(item.rows, item.nbytes, nanoseconds)
@@ -234,6 +237,11 @@ class Pace:
 
 class WholeRequests(Pace):
     """Request as many rows as the consumer does: it works on all of them at once, such as a device."""
+
+    @override
+    def request(self, want: int) -> None:
+        """Request as many from now on."""
+        self.rows = want
 
     @override
     def learn(self, rows: int, nbytes: int, nanoseconds: int) -> None:

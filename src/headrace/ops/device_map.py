@@ -223,6 +223,8 @@ class DeviceStream(Stream):
         limit = ctx.run.options.device_memory
         self._limit_bytes = DEFAULT_DEVICE_MEMORY_BYTES if limit is None else limit
         self._row_bytes = 0.0
+        self._prepared = isinstance(node.input, HostPart) and node.programs.jax is None
+        self._part = 0
         self._held: Pulled | None = None
         self._again: Block | None = None
 
@@ -243,10 +245,20 @@ class DeviceStream(Stream):
         if (compiled := self._node.programs.jax) is not None:
             return min(want, compiled.rows)
         most = max(1, int(self._limit_bytes / WORKING_COPIES / self._row_bytes)) if self._row_bytes else 256
-        return _even_part(want, most)
+        part = _even_part(want, most)
+        if not self._prepared:
+            return part
+        # Always as many as before, if they fit: blocks that were prepared ahead are not cut.
+        self._part = part if self._part > most else max(self._part, part)
+        return self._part
 
     def _gather(self, want: int) -> Pulled:
-        """Return the next rows in one block: as many as are wanted, or those before a failure or the end."""
+        """Return the next rows in one block: as many as are wanted, or those before a failure or the end.
+
+        Rows that were prepared come as they are: others in the same block would have to be prepared again.
+        """
+        if self._prepared:
+            return self._input.pull(want)
         blocks: list[Block] = []
         rows = 0
         while rows < want:
@@ -264,9 +276,8 @@ class DeviceStream(Stream):
         """Return what the function makes of the rows; of each half if one of them fails, and so on."""
         programs, node = self._node.programs, self._node
         ready = block.ready if isinstance(block, ReadyBlock) else None
-        more = [] if ready is not None else node.more(block)
         try:
-            return list(programs.run(self._machine, block, more, self._usage, ready))
+            return list(programs.run(self._machine, block, node.more(block), self._usage, ready))
         except (DeviceError, DeviceMemoryError, TransportError):
             raise
         except Exception as error:

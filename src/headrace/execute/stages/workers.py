@@ -197,6 +197,7 @@ class WorkerStream(Stream):
     def _fetch(self, want: int) -> bool:
         """Add pending rows, perhaps none yet. Return False at the end."""
         self._unit = self._unit or want
+        self._pace.request(want)
         if self._width and not self._threads:
             self._pace.grow_to(want)
             self._start()
