@@ -9,6 +9,7 @@ import pytest
 from tests.chaos.interrupts import Interruption
 
 from headrace.execute.pool import Limits, Morsel, Window
+from headrace.execute.pool import scheduler as scheduler_module
 from headrace.execute.pool import window as window_module
 from headrace.execute.pool.bell import Bell, start_thread
 from headrace.execute.pool.scheduler import Pool, pool
@@ -175,14 +176,71 @@ def test_the_cutter_is_closed_with_the_window():
 
 
 def test_threads_end_with_the_last_window():
-    windows = [Window(numbers(10, 5), Limits(2, 100)) for _ in range(3)]
+    both_run = threading.Event()
+    meeting = threading.Barrier(2, both_run.set, WAIT_SECONDS)
+
+    def meet(_morsel):
+        if not both_run.is_set():
+            meeting.wait()
+
+    windows = [Window(numbers(10, 5, before_step=meet), Limits(2, 100)) for _ in range(3)]
     for window in windows:
         window.start()
+    assert both_run.wait(WAIT_SECONDS)
     for window in windows[:-1]:
         window.close()
     assert len(our_threads()) == 2
     windows[-1].close()
     assert our_threads() == []
+
+
+def test_the_consumer_starts_one_thread_and_workers_start_the_others(monkeypatch):
+    starters, start = [], Pool._start_thread
+
+    def start_and_tell(each):
+        starters.append(threading.current_thread())
+        start(each)
+
+    monkeypatch.setattr(Pool, "_start_thread", start_and_tell)
+    all_run = threading.Event()
+    meeting = threading.Barrier(4, all_run.set, WAIT_SECONDS)
+
+    def meet(_morsel):
+        if threading.current_thread() is not threading.main_thread() and not all_run.is_set():
+            meeting.wait()
+
+    window = Window(numbers(20, 5, before_step=meet), Limits(4, 100, ahead=10))
+    window.start()
+    assert all_run.wait(WAIT_SECONDS)
+    assert drain(window) == list(range(100))
+    window.close()
+    assert starters.count(threading.main_thread()) == 1
+    assert len(starters) == 4
+
+
+def test_a_pass_goes_on_with_fewer_workers_if_the_system_allows_no_more_threads(monkeypatch):
+    def start(thread, start=start_thread):
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(scheduler_module, "start_thread", start)
+    window = Window(numbers(20, 5), Limits(8, 100))
+    window.start()
+    assert drain(window) == list(range(100))
+    assert len(our_threads()) == 1
+    window.close()
+
+
+@pytest.mark.parametrize(("idle", "job"), [(0, "_Step"), (1, "_Cut"), (3, "_Cut")])
+def test_a_worker_goes_on_cutting_if_idle_workers_suffice_for_the_morsels(idle, job, monkeypatch):
+    window = Window(numbers(20, 5), Limits(4, 100, ahead=10))
+    found = next(numbers(1, 5))
+    window._morsels.append(found)
+    monkeypatch.setattr(pool(), "idle", idle)
+    with pool().lock:
+        assert type(window.claim()).__name__ == job
+    assert found.running == (job == "_Step")
 
 
 def test_read_ahead_begins_small_and_grows_with_the_waits_of_the_consumer():
@@ -375,7 +433,7 @@ def test_closing_again_waits_for_threads_that_an_interrupted_close_did_not_join(
             raise KeyboardInterrupt
         join(thread, timeout)
 
-    window = Window(numbers(3, 5), Limits(2, 100))
+    window = Window(numbers(3, 5), Limits(1, 100))
     window.start()
     threads = set(pool()._threads)
     monkeypatch.setattr(threading.Thread, "join", join_at_the_second_call)

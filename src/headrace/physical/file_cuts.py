@@ -45,6 +45,8 @@ from headrace.remote.objects import RemoteFile
 MAX_FILES_PER_CUT = 64
 COMPRESSED_WORK_FACTOR = 4
 """A compressed file counts as this many times its size, because inflating and parsing is more work than reading."""
+CUTS_AT_ONCE = 4
+"""About this many cuts are found in the bytes of one window: the rest of each is looked at twice."""
 MAX_BYTES_WITHOUT_CUT = 64 << 20
 """A file in which no cut is found for this many bytes is read to its end as one piece."""
 
@@ -380,7 +382,7 @@ def _places(file: LocalFile, form: Format, at: RecordAt, size: CutAim) -> Iterat
     rows: int | None = None
     with closing(open_window(file, "", at.offset, None)) as view, suppress(OSError):  # met by the reader of the rest
         while not view.final:
-            view.more(2 * size.nbytes)
+            view.more((CUTS_AT_ONCE + 1) * size.nbytes)
             prefers: Any = {"prefer": size.prefer} if form.prefers_rows else {}
             found = form.cut(view.data, size.nbytes, first=view.offset == 0, final=view.final, **prefers)
             if not len(found.offsets):

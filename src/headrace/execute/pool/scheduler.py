@@ -55,33 +55,50 @@ class Pool:
         self._threads: set[threading.Thread] = set()
         self._ended: set[threading.Thread] = set()
         """Threads about to end, until `detach` has joined them, which an interrupt may keep it from at first."""
-        self._idle = 0
+        self.idle: int = 0
+        """How many workers wait for a job."""
         self._next = 0
+        self._full = False
+        """Whether the system allowed no more threads."""
 
     def attach(self, window: Jobs) -> None:
-        """Let workers run the jobs of this window. Start as many threads as it may use.
+        """Let workers run the jobs of this window.
 
-        An interrupt in here leaves no thread uncounted, which `detach` would not wait for, and counts none that never
-        runs.
+        The caller starts one thread at most, and each thread starts another as long as there are too few: the first one
+        works already while the others are started. An interrupt in here leaves no thread uncounted, which `detach`
+        would not wait for, and counts none that never runs.
         """
         with self.lock:
             self._windows.append(weakref.ref(window))
-            self._start_threads(window)
+            self._full = False
+            self._work.notify(window.threads)
+            if self._lacks_threads():
+                self._start_thread()
 
     def grow(self, window: Jobs) -> None:
         """Start more threads if a window may now use more."""
         with self.lock:
-            self._start_threads(window)
+            self._work.notify(window.threads)
+            if self._lacks_threads():
+                self._start_thread()
 
-    def _start_threads(self, window: Jobs) -> None:
-        self._work.notify(window.threads)
-        while len(self._threads) < max((each.threads for each in self._live_windows()), default=0):
-            thread = threading.Thread(target=self._run, name=f"headrace-pool-{len(self._threads)}", daemon=True)
-            try:
-                start_thread(thread)
-            finally:
-                if thread.ident is not None:
-                    self._threads.add(thread)
+    def _lacks_threads(self) -> bool:
+        return len(self._threads) < max((each.threads for each in self._live_windows()), default=0)
+
+    def _start_another(self) -> None:
+        """Start a thread on a worker; if the system allows no more threads, go on with those there are."""
+        try:
+            self._start_thread()
+        except (RuntimeError, MemoryError):
+            self._full = True
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._run, name=f"headrace-pool-{len(self._threads)}", daemon=True)
+        try:
+            start_thread(thread)
+        finally:
+            if thread.ident is not None:
+                self._threads.add(thread)
 
     def detach(self, window: Jobs) -> None:
         """Remove a window. Return when no worker runs a job of it. The last window's threads end, too."""
@@ -103,7 +120,7 @@ class Pool:
 
     def wake(self, jobs: int = 1) -> None:
         """Wake idle workers for new jobs. The caller holds the lock."""
-        if self._idle and jobs > 0:
+        if self.idle and jobs > 0:
             self._work.notify(jobs)
 
     def _live_windows(self) -> list[Jobs]:
@@ -116,13 +133,15 @@ class Pool:
         with self.lock:
             self._threads.add(threading.current_thread())
             while True:
+                if not self._full and self._lacks_threads():
+                    self._start_another()
                 found = self._claim()
                 if found is None:
                     if not self._windows:
                         break
-                    self._idle += 1
+                    self.idle += 1
                     self._work.wait()
-                    self._idle -= 1
+                    self.idle -= 1
                     continue
                 window, job = found
                 window.busy += 1

@@ -204,15 +204,29 @@ class Window(Generic[T]):
         self._wake()
 
     def claim(self) -> Job | None:
-        """Return the earliest morsel to run, or the next cut. The caller holds the lock."""
+        """Return the earliest morsel to run, or the next cut. The caller holds the lock.
+
+        If idle workers suffice for the morsels there are, they take these, and the caller finds more: a worker that has
+        just cut goes on, instead of leaving it to one that must be woken up first.
+        """
         if self._closed:
             return None
-        room = self._has_room()
+        cuts = self._fetch is None and self._wants_cut()
+        others = min(self._pool.idle, self.threads - self.busy - 1) if cuts else 0
+        room, first = self._has_room(), None
         for place, morsel in enumerate(self._morsels):
             if self._startable(place, morsel, room):
-                morsel.running = True
-                return _Step(self, morsel)
-        return self._claim_cut() if self._fetch is None and self._wants_cut() else None
+                first = first or morsel
+                if not cuts or others <= 0:
+                    break
+                others -= 1
+        else:
+            if cuts:
+                return self._claim_cut()
+        if first is None:
+            return None
+        first.running = True
+        return _Step(self, first)
 
     def _has_room(self) -> bool:
         return self._buffered < self._limits.buffered_bytes
