@@ -63,6 +63,25 @@ def test_the_first_row_of_a_cut_is_known_once_the_rows_of_all_before_it_are():
     assert bounds.next_row() == 118
 
 
+@pytest.mark.parametrize(
+    ("passed", "usual", "rows"),
+    [(0, 10, 8), (0, 2, 4), (1, 2, 3), (3, 2, 5), (3, 9, 9), (6, 4, 2 + 4), (5, 3, 3), (0, 1, 4)],
+)
+def test_requests_end_where_batches_do(passed, usual, rows):
+    bounds = BatchBounds(4)
+    assert bounds.request(bounds.add(None), passed, usual) == usual, "the ordinal of its first row is not known yet"
+    bounds.begin(100)
+    assert bounds.request(0, passed, usual) == rows
+    assert (100 + passed + rows) % 4 == 0
+
+
+def test_batches_far_larger_than_usual_requests_are_not_waited_for():
+    bounds = BatchBounds(1000)
+    bounds.add(None)
+    bounds.begin(0)
+    assert bounds.request(0, 0, 16) == 16
+
+
 @pytest.mark.parametrize("width", [1, 9])
 def test_blocks_of_a_cut_are_regrouped_to_whole_batches(width):
     bounds = BatchBounds(4)

@@ -13,6 +13,8 @@ MAX_JOINED_BYTES = 8 << 20
 
 MIN_BATCHES_BY_THEMSELVES = 4
 """A block of at least this many batches is not joined with others."""
+MAX_REQUEST_FACTOR = 4
+"""At most this many times the usual number of rows is requested so that a block ends where a batch does."""
 
 
 class BatchBounds:
@@ -63,6 +65,19 @@ class BatchBounds:
         """Return the ordinal of the first row of a cut; None if it is not known yet."""
         with self._lock:
             return self._begins.get(cut)
+
+    def request(self, cut: int, passed: int, usual: int) -> int:
+        """Return how many rows to request after `passed` rows of a cut: about `usual`, up to the end of a batch.
+
+        Blocks of whole batches are handed over as they are, others are joined first, which copies them. If a batch has
+        far more rows than usual, its end does not count.
+        """
+        first = self.first_row(cut)
+        if first is None or self.size > MAX_REQUEST_FACTOR * usual:
+            return usual
+        rows = -(first + passed) % self.size
+        rows += max(0, usual - rows) // self.size * self.size
+        return rows if 2 * rows > usual else rows + self.size
 
     def next_row(self) -> int | None:
         """Return the ordinal of the first row of the cut that is added next; None if it is not known yet."""

@@ -447,7 +447,10 @@ class CutMorsel(Morsel[Item]):
         if self._input is None:
             late = self.pipeline is not self.cut.source  # records are read in place by the first operation
             self._input = self._ctx.open(self.pipeline, any_order=True, form=Form(late=late, objects=True))
-        item = self._input.pull(self._pace.rows, uncut=True)
+        rows = self._pace.rows
+        if self._bounds is not None and self._batches is not None:
+            rows = self._bounds.request(self._number, self._input.ordinal, rows)
+        item = self._input.pull(rows, uncut=True)
         if item is not END:
             self._pace.observe(item, thread_time_ns() - started)
             if self._ctx.objects and type(item) is Block:

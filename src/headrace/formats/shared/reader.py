@@ -25,6 +25,8 @@ SKIP_CHUNK_BYTES = 4 << 20
 """How many bytes are scanned at a time if no rows are made and nothing is copied."""
 REFERENCE_CHUNK_BYTES = 64 << 20
 """How many bytes are scanned at a time if only references are made."""
+SPARE_SHARE = 8
+"""A window asks for this part more bytes than the wanted rows have on average."""
 MAX_KEPT_BYTES = 16 << 20
 """How many bytes of a bad record are kept at most."""
 
@@ -277,8 +279,12 @@ class Reader:
         return scan
 
     def _missing(self, want: int) -> int:
-        """Return how many more bytes the window needs, as far as that is known."""
-        return min(self._most(want) * self._row_bytes, self._most_room) - len(self._window.data)
+        """Return how many more bytes the window needs, as far as that is known.
+
+        Rows differ in length: with some bytes to spare, few are left over for a scan of their own.
+        """
+        wanted = self._most(want) * self._row_bytes
+        return min(wanted + wanted // SPARE_SHARE, self._most_room) - len(self._window.data)
 
     def _some(self, want: int) -> list[ReadItem]:
         window, unmeasured = self._window, not self._row_bytes
