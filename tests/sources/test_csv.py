@@ -97,6 +97,7 @@ BAD_HEADERS = {
     "quotes that are never closed": b'a,"b\n1,2\n3,4\n',
     "quotes that are closed far below": b'a,"b\n' + b"1,2\n" * 50_000 + b'",3\n4,5\n',
     "blank lines before it": b'\n\r\n\na,"b"x\n1,2\n3,4\n',
+    "many blank lines before it": b"\n" * 3000 + b'a,"b"x\n1,2\n3,4\n',
 }
 
 
@@ -108,13 +109,13 @@ class TestBadHeaders:
         got = outcomes(iter(hr.CsvDataset(names, [0, 0], header=True, buffer_size=chunk)))
         assert [kind for kind, _ in got] == ["error", "value"]
         assert "header line" in got[0][1] and f"{names[0]}, record 0" in got[0][1]
-        line = 4 if data.startswith(b"\n") else 1
+        line = data[: data.index(b"a")].count(b"\n") + 1
         assert f"line {line}" in got[0][1]
 
     @pytest.mark.parametrize("data", [*BAD_HEADERS.values(), b'a"q,b\n1,2\n'], ids=[*BAD_HEADERS, "a quote inside"])
     def test_are_refused_where_they_name_the_columns(self, put, data):
         (name,) = put(data)
-        with pytest.raises(ValueError, match=f"{name}, line [14]: its header line"):
+        with pytest.raises(ValueError, match=f"{name}, line (1|4|3001): its header line"):
             hr.Dataset.from_csv(name)
         good = put(b"a,b\n1,2\n", name="good")
         got = outcomes(iter(hr.Dataset.from_csv([*good, name])))

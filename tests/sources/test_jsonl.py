@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.formats.jsonl import format as json_lines
+from headrace.formats.shared.format import ScanHints
 from headrace.iterator import Settings
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
@@ -177,6 +178,18 @@ class TestLines:
         assert [i for i, (kind, _) in enumerate(got) if kind == "error"] == places
         assert [int(row["x"]) for kind, row in got if kind == "value"] == [i for i in range(100) if i not in places]
         assert all(f"record {i}, " in got[i][1] for i in places)
+
+    @pytest.mark.parametrize("end", [b"\n", b""])
+    def test_a_scan_makes_as_many_rows_as_are_wanted(self, end):
+        data = np.frombuffer(b"\n".join([b'{"x": 1}', b"", b'{"x": 2}', b'{"x": 3}']) + end, np.uint8)
+        form = json_lines.JsonLines(schema=pa.schema({"x": pa.int64()}))
+        found, rows = [], 0
+        while len(data):
+            scan = form.scan(data, ScanHints(most=2))
+            found.append([int(x) for part in scan.parts for x in part.columns[0]])
+            rows, data = rows + scan.rows, data[scan.used :]
+            assert scan.more == (len(data) > 0)
+        assert found == [[1], [2, 3]]
 
     def test_one_bad_line_is_not_searched_for(self, put, monkeypatch):
         parsed = []

@@ -124,7 +124,8 @@ class Csv(Format):
         made, starts, problems = self._parsed(data[start:], hints.most, final)
         wrong = self._wrong(problems)
         columns = self._columns(made, len(starts) - 1, wrong)
-        return self._parts(columns, starts + start, wrong, data)._replace(more=len(starts) - 1 == hints.most)
+        found = self._parts(columns, starts + start, wrong, data)
+        return found._replace(more=len(starts) - 1 == hints.most and found.used < len(data))
 
     def _begun(self, data: Bytes, final: bool) -> int | ScanResult:
         """Return where the first row of a file begins, else why it is unknown, or not known yet."""
@@ -160,6 +161,8 @@ class Csv(Format):
     def _wrong(self, problems: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
         """For each bad row the error and the field that come first."""
         wrong: dict[int, tuple[int, int]] = {}
+        if not len(problems):
+            return wrong
         for row, error, field in problems[np.lexsort((problems[:, 2], problems[:, 0]))].tolist():
             wrong.setdefault(row, (error, field))
         return wrong

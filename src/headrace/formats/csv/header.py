@@ -18,6 +18,7 @@ QUOTE_INSIDE, UNCLOSED = 1, 3
 """The kernel's error codes: the record's end is known despite the error, or it is not."""
 MAX_QUOTED_HEADER_BYTES = 64 << 10
 """A header with a quoted line end that is longer than this is rejected: the quotes were left open."""
+HEAD_BYTES = 1 << 10
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -32,8 +33,7 @@ class Header(NamedTuple):
 
 def find_header(form: Csv, data: Bytes, start: int, final: bool) -> Header | None:
     """Return the first line from `start` on that is not blank, or None if more bytes are needed."""
-    raw = data[start:].tobytes()
-    start += len(raw) - len(raw.lstrip(b"\r\n"))
+    start = _after_line_ends(data, start)
     if start == len(data):
         return Header(start, start, "the file is empty: it has no header line") if final else None
     starts, problems = form.records(data[start:], 1, final)
@@ -50,6 +50,17 @@ def find_header(form: Csv, data: Bytes, start: int, final: bool) -> Header | Non
     _, error, field = problems[0].tolist()
     reason = f"its header line cannot be read: {form.reason(error, field, data[start:stop])}"
     return Header(start, stop, reason, lost=error != QUOTE_INSIDE)
+
+
+def _after_line_ends(data: Bytes, start: int) -> int:
+    """Return where the first byte from `start` on is that does not end a line."""
+    while start < len(data):
+        head = data[start : start + HEAD_BYTES].tobytes()
+        rest = head.lstrip(b"\r\n")
+        start += len(head) - len(rest)
+        if rest:
+            break
+    return start
 
 
 def names_in(header: Bytes, form: Csv) -> tuple[str, ...] | None:

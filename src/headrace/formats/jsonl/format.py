@@ -109,15 +109,17 @@ class JsonLines(Format):
 
     def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         ends = np.flatnonzero(data == LF) + 1
-        used = len(data) if hints.final else int(ends[-1]) if len(ends) else 0
+        more = len(ends) > hints.most
+        ends = ends[: hints.most]
+        used = len(data) if hints.final and not more else int(ends[-1]) if len(ends) else 0
         if not used:
             return ScanResult([], 0)
         start = len(BOM) if hints.first and data[: len(BOM)].tobytes() == BOM else 0
         if start == used:
             return ScanResult([], used)
         stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)
-        lines = ObjectLines.of(data[:used].tobytes(), np.append(start, stops))
-        return ScanResult(self._all_parts(lines), used, len(ends))
+        lines = ObjectLines.of(data[:used], np.append(start, stops))
+        return ScanResult(self._all_parts(lines), used, len(ends), more)
 
     @override
     def cut(self, data: Bytes, target: int, *, first: bool, final: bool, prefer: PreferredRows = ANY_ROW) -> CutPoints:
@@ -159,7 +161,7 @@ class JsonLines(Format):
     def _columns(self, lines: ObjectLines, low: int, high: int) -> list[Column]:
         """Return the columns of some lines. Raise ValueError if one of them is wrong."""
         lines.check(low, high)
-        content = lines.text(low, high)
+        content = lines.view(low, high)
         objects: list[Any] | None = None
         if self._pythons:
             objects = self._loaded(lines, low, high)
@@ -179,7 +181,7 @@ class JsonLines(Format):
         """Return what is left when some fields are left out: they may be of any type, but no others may be there."""
         import pyarrow as pa
 
-        content = lines.text(low, high)
+        content = lines.view(low, high)
         try:
             if lines.brackets(low, high) <= MAX_BRACKETS:
                 table = parse_lines(content, self._typed, "infer")
@@ -232,11 +234,11 @@ def _why_unexpected(name: str) -> str:
     return f"field {name!r} was not in the first lines; {ways}"
 
 
-def parse_lines(lines: bytes, schema: pa.Schema, other_fields: str) -> pa.Table:
+def parse_lines(lines: Bytes, schema: pa.Schema, other_fields: str) -> pa.Table:
     """Return a table of whole lines. Raise ValueError if one of them is wrong."""
     import pyarrow as pa
     import pyarrow.json as pj
 
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=other_fields)
     reading = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
-    return pj.read_json(pa.BufferReader(lines), reading, options)
+    return pj.read_json(pa.BufferReader(pa.py_buffer(lines)), reading, options)

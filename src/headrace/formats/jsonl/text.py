@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.core.types import JsonObject, JsonValue
+from headrace.formats.shared.files import Bytes
 from headrace.formats.shared.format import Offsets
 from headrace.formats.text.format import CR, LF
 
@@ -29,25 +30,27 @@ class NotAnObjectError(ValueError):
 
 
 class ObjectLines:
-    """The non-blank lines of some bytes: where each begins and ends, and its line number."""
+    """The non-blank lines of some bytes: where each begins and ends, and its line number. The bytes are not copied."""
 
-    def __init__(self, raw: bytes, starts: Offsets, stops: Offsets, numbers: Offsets) -> None:
-        self._raw = raw
+    def __init__(self, data: Bytes, starts: Offsets, stops: Offsets, numbers: Offsets) -> None:
+        self._data = data
         self._starts, self._stops, self._numbers = starts, stops, numbers
         self._whole = self._braced()
 
     @classmethod
-    def of(cls, raw: bytes, cuts: Offsets) -> ObjectLines:
+    def of(cls, data: Bytes, cuts: Offsets) -> ObjectLines:
         """Lines between these cuts."""
-        starts, stops = cuts[:-1], cuts[1:]
-        doubtful = np.flatnonzero(np.frombuffer(raw, np.uint8)[starts] <= ord(" "))
-        blank = [i for i in doubtful.tolist() if not raw[starts[i] : stops[i]].strip()]
-        kept = np.delete(np.arange(len(starts)), blank)
-        return cls(raw, starts[kept], stops[kept], kept)
+        starts, stops, numbers = cuts[:-1], cuts[1:], np.arange(len(cuts) - 1)
+        doubtful = np.flatnonzero(data[starts] <= ord(" "))
+        blank = [i for i in doubtful.tolist() if not data[starts[i] : stops[i]].tobytes().strip()]
+        if blank:
+            numbers = np.delete(numbers, blank)
+            starts, stops = starts[numbers], stops[numbers]
+        return cls(data, starts, stops, numbers)
 
     def _braced(self) -> NDArray[np.bool_]:
         """Return which lines begin and end as an object does."""
-        content = np.frombuffer(self._raw, np.uint8)
+        content = self._data
         last = self._stops - 1
         for end in (LF, CR):
             last = last - (content[last] == end)  # a line that is not blank has something before its end
@@ -72,13 +75,17 @@ class ObjectLines:
         """Return the number of a line among all, blank ones included."""
         return int(self._numbers[line])
 
-    def text(self, low: int, high: int) -> bytes:
+    def view(self, low: int, high: int) -> Bytes:
         """Return the bytes of some lines, and of blank ones between them."""
-        return self._raw[self.start(low) : self.stop(high - 1)]
+        return self._data[self.start(low) : self.stop(high - 1)]
+
+    def text(self, low: int, high: int) -> bytes:
+        """Return a copy of these bytes."""
+        return self.view(low, high).tobytes()
 
     def brackets(self, low: int, high: int) -> int:
         """Return an upper bound of the number of lists and objects in any of these lines."""
-        content = np.frombuffer(self._raw, np.uint8)[self.start(low) : self.stop(high - 1)]
+        content = self.view(low, high)
         places = np.flatnonzero((content == ord("[")) | (content == ord("{"))) + self.start(low)
         return int(np.diff(np.searchsorted(places, np.append(self._starts[low:high], self.stop(high - 1)))).max())
 
