@@ -195,6 +195,23 @@ void bind_image(nb::module_& m) {
       },
       "values"_a, "offsets"_a, "only"_a, "most"_a, "out"_a.noconvert(), Released());
   m.def(
+      "jpeg_samplings",
+      [](ConstBytes values, ConstInts offsets, Numbers out) {
+        require_offsets(offsets, values.shape(0));
+        require(out.shape(0) + 1 == offsets.shape(0) && out.shape(1) == 3, "out does not fit");
+        jpeg::File file;
+        for (size_t i = 0; i < out.shape(0); ++i) {
+          const int64_t start = offsets.data()[i], stop = offsets.data()[i + 1];
+          int64_t* const row = out.data() + 3 * i;
+          row[0] = row[1] = row[2] = 0;
+          const uint8_t* const data = values.data() + start;
+          if (!jpeg::read_file(data, size_t(stop - start), file) || !file.baseline) continue;
+          if (data[stop - start - 2] != 0xFF || data[stop - start - 1] != 0xD9) continue;  // it breaks off
+          row[0] = file.component_count, row[1] = file.components[0].columns, row[2] = file.components[0].rows;
+        }
+      },
+      "values"_a, "offsets"_a, "out"_a.noconvert(), Released());
+  m.def(
       "decode_pngs",
       [](ConstBytes values, ConstInts offsets, Table shapes, ConstInts starts, Flat<uint8_t> out, Flat<bool> made) {
         require_offsets(offsets, values.shape(0));

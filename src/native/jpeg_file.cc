@@ -150,7 +150,10 @@ bool read_file(const uint8_t* data, size_t size, File& file) {
     const Segment in{data + at + 4, length - 2};
     at += 2 + length;
     bool read = marker == kComment;
-    if (marker == kBaseline || marker == kSequential) read = read_frame(in, file);
+    if (marker == kBaseline || marker == kSequential) {
+      file.baseline = marker == kBaseline;
+      read = read_frame(in, file);
+    }
     if (marker == kHuffmanTables) read = read_huffman(in, file);
     if (marker == kQuantisationTables) read = read_quantisation(in, file);
     if (marker >= kApplication0 && marker <= kApplication15) read = read_application(in, marker, colours);

@@ -35,6 +35,7 @@ struct Component {
 
 struct File {
   int64_t height, width;
+  bool baseline;        // not extended sequential
   int component_count;  // 1 or 3
   Component components[kMaxComponents];
   uint16_t quantisations[kMaxTables][kBlock * kBlock];  // in zigzag order

@@ -17,6 +17,7 @@ import numpy as np
 from headrace.columns.dense import copy_with_help
 from headrace.core.frameworks import framework
 from headrace.core.types import Array, DeviceLike, Library, LibraryObject, TorchTensor
+from headrace.device.nvjpeg import Decoder, open_decoder
 from headrace.device.pixels import DeviceValue
 from headrace.errors import TransportError
 from headrace.plan.once import cached_property
@@ -125,6 +126,11 @@ class Machine:
             return None
         return triton_kernels
 
+    @cached_property
+    def jpeg_decoder(self) -> Decoder | None:
+        """The JPEG engine of the GPU; None if it has none, or if what the engine writes cannot be used here."""
+        return None if self.kernels is None else open_decoder(self)
+
     @contextlib.contextmanager
     def queue(self) -> Iterator[None]:
         """Queue the device's work on the side stream; say what to do if its memory is full."""
@@ -193,7 +199,7 @@ class Machine:
         """Return an event that is reached once all that is queued so far is done; None if it is done already."""
         if self.stream is None:
             return None
-        event = self.torch.cuda.Event()
+        event = self.torch.cuda.Event(blocking=True)  # a thread that waits for it does not spin
         event.record(self.stream)
         return event
 

@@ -68,6 +68,25 @@ class Pixels:
         sizes = varied.sizes
         return cls(machine.put(varied.packed()), shapes, np.cumsum(sizes) - sizes, _strides(shapes))
 
+    @classmethod
+    def empty(cls, machine: Machine, shapes: Numbers) -> Pixels:
+        """Return memory for images of bytes, one behind the other."""
+        sizes, torch = shapes.prod(1), machine.torch
+        flat = torch.empty(int(sizes.sum()), dtype=torch.uint8, device=machine.device)
+        return cls(flat, shapes, np.cumsum(sizes) - sizes, _strides(shapes))
+
+    @classmethod
+    def merged(cls, machine: Machine, parts: list[tuple[Numbers, Pixels]]) -> Pixels:
+        """Return the images of all parts in the order of their numbers, which come with each part."""
+        if len(parts) == 1:
+            return parts[0][1]
+        order = np.argsort(np.concatenate([numbers for numbers, _ in parts]))
+        lengths = [part.flat.numel() for _, part in parts]
+        starts = [part.starts + start for (_, part), start in zip(parts, np.cumsum([0, *lengths[:-1]]), strict=True)]
+        shapes, strides = ([getattr(part, name) for _, part in parts] for name in ("shapes", "strides"))
+        flat = machine.torch.cat([part.flat for _, part in parts])
+        return cls(flat, *(np.concatenate(each)[order] for each in (shapes, starts, strides)))
+
     def __len__(self) -> int:
         return len(self.shapes)
 
@@ -78,8 +97,11 @@ class Pixels:
 
     def rows(self, start: int, stop: int) -> Pixels:
         """Return some of the images."""
-        part = slice(start, stop)
-        return Pixels(self.flat, self.shapes[part], self.starts[part], self.strides[part])
+        return self.picked(np.arange(start, stop))
+
+    def picked(self, numbers: Numbers) -> Pixels:
+        """Return the images of these numbers."""
+        return Pixels(self.flat, self.shapes[numbers], self.starts[numbers], self.strides[numbers])
 
     def cropped(self, tops: Numbers, lefts: Numbers, heights: Numbers, widths: Numbers) -> Pixels:
         """Return parts of the images, which must be within them."""

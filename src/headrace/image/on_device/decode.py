@@ -1,7 +1,8 @@
-"""JPEGs decoded by a GPU (nvJPEG, by torchvision), if it gives the pixels that were asked for.
+"""JPEGs decoded by a GPU (nvJPEG), if it gives the pixels that were asked for.
 
 nvJPEG has one transform and one upsampling: those of `dct_method="INTEGER_ACCURATE", fancy_upscaling=False`, and of
 baseline files only. Other files are decoded by the CPU, and files that it refuses too, so that each error is the same.
+It is called by `headrace.device.nvjpeg` if the GPU has a JPEG engine, else by torchvision.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns.arrow_text import parts
+from headrace import _native
+from headrace.columns.arrow_text import Bytes, Offsets, parts
 from headrace.core.frameworks import framework
-from headrace.core.types import Argument, Component, TorchTensor
+from headrace.core.types import Argument, Component
 from headrace.device.forms import device_form
 from headrace.device.machine import writable_view
-from headrace.device.pixels import DeviceValue, Pixels
+from headrace.device.nvjpeg import SAMPLINGS, Decoder, Files, Planes
+from headrace.device.pixels import DeviceValue, Numbers, Pixels
 from headrace.image.codecs import JPEG, read_headers
 from headrace.image.decode import FAST_DCT, decode_jpeg, decode_jpeg_column
 from headrace.io.binary import bytes_column
@@ -43,29 +46,26 @@ def _why_not_there(*, approximate: bool, **given: Argument) -> str | None:
     return f"the GPU decodes with another transform and upsampling: {REMEDY}" if other and not approximate else None
 
 
-def is_baseline(content: NDArray[np.uint8]) -> bool:
-    """Return whether a JPEG is a baseline file of 8 bits that has its end: what nvJPEG decodes like libjpeg."""
-    data = content.data
-    at = 2
-    while at + 4 <= len(data) and data[at] == 0xFF:
-        marker, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
-        if marker == 0xFF:
-            at += 1
-            continue
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return marker == 0xC0 and bytes(data[at + 4 : at + 5]) == b"\x08" and bytes(data[-2:]) == b"\xff\xd9"
-        if marker == 0xEE and bytes(data[at + 4 : at + 9]) == b"Adobe":
-            return False  # its colours may be stored in another way
-        at += 2 + size
-    return False
+def samplings(data: Bytes, offsets: Offsets) -> Numbers:
+    """Return components, and columns and rows of luma for one of chroma, of each JPEG that nvJPEG decodes like libjpeg.
+
+    Those are whole baseline files without a flaw in their headers, grey or YCbCr, of 8 bits. Others have zeros.
+    """
+    found = np.empty((len(offsets) - 1, 3), np.int64)
+    _native.jpeg_samplings(data, offsets, found)
+    found[~(found[:, None, 1:] == SAMPLINGS).all(2).any(1)] = 0
+    return found
 
 
 @dataclass
 class JpegFiles:
-    """JPEGs of some rows, with the images (channels, height, width) of those that the GPU decodes like libjpeg."""
+    """JPEGs of some rows, and the images of those that the GPU decodes like libjpeg."""
 
     rows: pa.LargeBinaryArray
-    images: list[DeviceValue]
+    on_gpu: NDArray[np.intp]
+    """The numbers of their rows."""
+    images: Pixels | None
+    """None if there are none."""
 
 
 def _decode_ahead(
@@ -73,20 +73,21 @@ def _decode_ahead(
 ) -> dict[str, Argument]:
     rows = bytes_column(contents)
     data, offsets = parts(rows)
-    headers = read_headers(data, offsets, max_pixels, JPEG)
-    stored = headers[:, 3]
-    alike = np.isin(stored, (1, 3)) & ((channels or stored) == 3) | (stored == 1) & (channels in (0, 1))
-    cuts = offsets.tolist()
-    on_gpu = [i for i in np.flatnonzero(alike).tolist() if is_baseline(data[cuts[i] : cuts[i + 1]])]
-    images: list[DeviceValue] = [None] * len(rows)
-    if on_gpu:
-        held = machine.torch.from_numpy(writable_view(data))[cuts[0] : cuts[-1]]
-        each = held.split(np.diff(offsets).tolist())
+    shapes = read_headers(data, offsets, max_pixels, JPEG)[:, 1:4]
+    found = samplings(data, offsets)
+    on_gpu = np.flatnonzero((found[:, 0] == 1) | (found[:, 0] == 3) & (channels != 1))
+    images = None
+    if len(on_gpu):
+        shapes = shapes[on_gpu]
+        shapes[:, 2] = channels or found[on_gpu, 0]
+        files = Files(data, offsets[on_gpu], np.diff(offsets)[on_gpu])
         with machine.queue():
-            made = _by_gpu(machine, [each[i] for i in on_gpu], channels)
-        for i, image in zip(on_gpu, made, strict=True):
-            images[i] = image
-    return {"contents": JpegFiles(rows, images)}
+            if (decoder := machine.jpeg_decoder) is None:
+                kept, images = _by_torchvision(machine, files, channels)
+            else:
+                kept, images = _by_engine(machine, decoder, files, shapes, found[on_gpu])
+        on_gpu = on_gpu[kept]  # the CPU decodes the others, and finds what is wrong with them
+    return {"contents": JpegFiles(rows, on_gpu, images)}
 
 
 @device_form(
@@ -102,30 +103,45 @@ def _decode(
     dct_method: str,
     max_pixels: int | None,
 ) -> DeviceValue:
-    images = contents.images.copy()
-    for number in [number for number, image in enumerate(images) if image is None]:
+    images = [] if contents.images is None else [(contents.on_gpu, contents.images)]
+    on_cpu = np.setdiff1d(np.arange(len(contents.rows)), contents.on_gpu)
+    if len(on_cpu):
         arguments = (channels, ratio, fancy_upscaling, try_recover_truncated, dct_method)
-        pixels = decode_jpeg_column(contents.rows.slice(number, 1), *arguments, max_pixels=max_pixels)[0]
-        images[number] = machine.put(np.asarray(pixels)).permute(2, 0, 1)
-    return _flat(machine, images)
+        decoded = decode_jpeg_column(contents.rows.take(on_cpu), *arguments, max_pixels=max_pixels)
+        images.append((on_cpu, Pixels.of_varied(machine, decoded)))
+    return Pixels.merged(machine, images)
 
 
-def _by_gpu(machine: Machine, files: list[TorchTensor], channels: int) -> list[DeviceValue]:
-    """Return images of the files (channels, height, width); None for all if one of them stops the decoder."""
+def _by_engine(
+    machine: Machine, decoder: Decoder, files: Files, shapes: Numbers, found: Numbers
+) -> tuple[Numbers, Pixels]:
+    """Return the images of files of these shapes and samplings, and which of the files they are."""
+    from headrace.device import colour_kernels
+
+    torch, planes = machine.torch, Planes(shapes, found)
+    stored = torch.empty(planes.nbytes, dtype=torch.uint8, device=machine.device)
+    refused = decoder.decode(files, planes.outputs(stored.data_ptr()))
+    pixels = Pixels.empty(machine, shapes)
+    colour_kernels.colours(machine, stored, planes, pixels)
+    kept = np.delete(np.arange(len(shapes)), refused)
+    return kept, pixels.picked(kept)
+
+
+def _by_torchvision(machine: Machine, files: Files, channels: int) -> tuple[Numbers, Pixels | None]:
+    """Return the images of files, and which of the files they are: none if one of them stops the decoder."""
     io = framework("torchvision.io", 'map(decode_jpeg, device="cuda")')
     mode = {0: io.ImageReadMode.UNCHANGED, 1: io.ImageReadMode.GRAY, 3: io.ImageReadMode.RGB}[channels]
+    data = machine.torch.from_numpy(writable_view(files.data))
+    ends = files.starts + files.sizes
+    each = [data[start:end] for start, end in zip(files.starts.tolist(), ends.tolist(), strict=True)]
     try:
-        made: list[DeviceValue] = io.decode_jpeg(files, mode=mode, device=machine.device)
+        images = io.decode_jpeg(each, mode=mode, device=machine.device)
     except machine.torch.OutOfMemoryError:
         raise
-    except RuntimeError:  # the CPU decodes them then, and finds the one at fault
-        return [None] * len(files)
-    return made
-
-
-def _flat(machine: Machine, images: list[DeviceValue]) -> Pixels:
+    except RuntimeError:
+        return np.empty(0, np.int64), None
     shapes = np.array([x.shape for x in images], np.int64)[:, [1, 2, 0]]
     sizes = shapes.prod(1)
     flat = machine.torch.cat([x.reshape(-1) for x in images])
     strides = np.stack([shapes[:, 1], np.ones(len(shapes), np.int64), shapes[:, 0] * shapes[:, 1]], 1)
-    return Pixels(flat, shapes, np.cumsum(sizes) - sizes, strides)
+    return np.arange(len(images)), Pixels(flat, shapes, np.cumsum(sizes) - sizes, strides)
