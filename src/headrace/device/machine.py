@@ -118,12 +118,21 @@ class Machine:
             triton_kernels.try_out(self)
         except Exception as error:
             log.warning(
-                "%s: crops and resizes run by PyTorch's indexing, which takes about ten times as long, because Triton "
-                "cannot compile kernels here (%s): install triton and a C compiler",
+                "%s: crops, resizes and colours run by single operations of PyTorch, which take ten times as long, "
+                "because Triton cannot compile kernels here (%s): install triton and a C compiler",
                 self.device, error,
             )  # fmt: skip
             return None
         return triton_kernels
+
+    @cached_property
+    def fused(self) -> ModuleType | None:
+        """The kernels that are made of expressions; None if Triton cannot run them."""
+        if self.kernels is None:
+            return None
+        from headrace.device import fused_kernels
+
+        return fused_kernels
 
     @contextlib.contextmanager
     def queue(self) -> Iterator[None]:

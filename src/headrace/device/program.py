@@ -18,6 +18,8 @@ from headrace.device import arithmetic
 from headrace.device.columns import DeviceColumn
 from headrace.device.cut import TEXT, Cut, HostSide, Slot, known_arguments, slots_for
 from headrace.device.forms import FORMS, UnsupportedError, arguments_of, form_of
+from headrace.device.lazy_arithmetic import lazy_kernel_of
+from headrace.device.lazy_pixels import made as computed
 from headrace.device.machine import Machine, Usage
 from headrace.device.pixels import DeviceValue, Pixels
 from headrace.plan.node import function_name
@@ -118,7 +120,7 @@ class Program(HostSide):
             return known.expand(n, *known.shape).clone()
         if output in self.text:
             return _Stays(host[output])
-        found = values[output]
+        found = computed(values[output])
         if output in self.unbatched:
             return found.expand(n, *found.shape).clone()
         return found
@@ -272,10 +274,15 @@ class _TorchCut(Cut):
         if step.call is None:
             raise UnsupportedError("an operation with several results: compute it in a map without device= before")
         run, slot = arithmetic.kernel_of(step.call), step.slot
+        lazy = lazy_kernel_of(step.call)
         used = [value.slot for value in step.uses]
 
         def kernel(machine: Machine, host: Prepared, values: dict[int, DeviceValue], n: int) -> None:  # noqa: ARG001
+            if lazy is not None and (made := lazy(machine, values)) is not None:
+                values[slot] = made
+                return
             for one in used:
+                values[one] = computed(values[one])
                 if isinstance(values[one], Pixels):
                     values[one] = values[one].dense(machine)
             values[slot] = run(machine, values, n)
@@ -306,6 +313,8 @@ class _TorchCut(Cut):
                 for k, v in plain.items()
                 if k not in ready
             }
+            if not form.lazy:
+                arguments = {k: computed(v) for k, v in arguments.items()}
             try:
                 made = form.run(machine, **arguments, **ready)
             except UnsupportedError as error:
