@@ -71,9 +71,17 @@ def test_a_chain_is_one_kernel_and_one_more_for_each_mean(monkeypatch, change, r
     assert kernels.runs == runs
 
 
+def test_explain_joins_what_is_computed_at_once():
+    ds = hr.Dataset.from_tensor_slices(IMAGES).random_map(resized_on_the_way, seed=1, device="cpu")
+    assert "the device adjust_brightness, resize, true_divide" in " ".join(ds.explain().split())
+    ds = hr.Dataset.from_tensor_slices(IMAGES).random_map(jitter, seed=1, device="cpu")
+    chain = "flip_if adjust_brightness adjust_contrast adjust_saturation convert_image_dtype subtract true_divide"
+    assert f"the device {' → '.join(chain.split())}]" in " ".join(ds.explain().split())
+
+
 def test_a_long_chain_is_computed_on_the_way(monkeypatch):
     def change(x):
-        for _ in range(80):
+        for _ in range(600):
             x = np.float32(1) - x
         return x
 

@@ -29,7 +29,7 @@ class Form:
     arrays for those named in `on_cpu`, which decide about places and amounts. `check` gets the arguments as they are
     known when the function is traced, and returns why they are not supported. `prepare` gets the machine
     and the arguments that the CPU has, ahead of `run` and on another thread, and returns those that `run` gets in their
-    place. A form that is `lazy` gets LazyPixels as they are, others get them computed.
+    place. A form that is `lazy` gets and gives LazyPixels, others get them computed.
     """
 
     run: Callable[..., DeviceValue]

@@ -9,15 +9,15 @@ import numpy as np
 from headrace.core.types import AnyFunction, Array, TorchTensor
 from headrace.device.columns import numpy_dtype_of
 from headrace.device.evaluate import evaluate
-from headrace.device.expression import Expression, pixel, table
+from headrace.device.expression import Expression, pixel, schedule, table
 from headrace.device.pixels import DeviceValue, Pixels
 
 if TYPE_CHECKING:
     from headrace.device.machine import Machine
     from headrace.device.pixels import DeviceValue
 
-MAX_OPERATIONS = 32
-"""After this many a kernel runs: the time to compile one grows with its length."""
+MAX_STEPS = 256
+"""With more of them an expression is computed: the time to compile a kernel grows with its length."""
 
 
 class Source:
@@ -42,10 +42,9 @@ class Source:
 class LazyPixels:
     """Images of which an expression is yet to be computed. Geometry changes the source alone."""
 
-    def __init__(self, source: Source, expression: Expression, operations: int = 0) -> None:
+    def __init__(self, source: Source, expression: Expression) -> None:
         self.source = source
         self.expression = expression
-        self._operations = operations
         self._made: DeviceValue = None
 
     @classmethod
@@ -70,16 +69,14 @@ class LazyPixels:
 
     def then(self, expression: Expression) -> LazyPixels:
         """Return the images with another expression of the same source."""
-        if expression is self.expression:
-            return self
-        lazy = LazyPixels(self.source, expression, self._operations + 1)
-        return lazy if lazy._operations < MAX_OPERATIONS else LazyPixels.of(self.source.machine, lazy.made())
+        lazy = LazyPixels(self.source, expression)
+        return lazy if len(schedule(expression)) <= MAX_STEPS else LazyPixels.of(self.source.machine, lazy.made())
 
     def moved(self, pixels: Pixels) -> LazyPixels:
         """Return other places of the same images: arithmetic on single pixels stays what it is."""
         source = Source(self.source.machine, pixels, self.source.batches)
         source.tables = list(self.source.tables)
-        return LazyPixels(source, self.expression, self._operations)
+        return LazyPixels(source, self.expression)
 
     def settled(self) -> LazyPixels:
         """Return the images to be reduced: computed, unless one kernel computes and reduces them."""

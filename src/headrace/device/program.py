@@ -226,6 +226,8 @@ class _TorchCut(Cut):
         super().__init__(path, graph, spec, draws=draws)
         self._on_gpu = on_gpu
         self._approximate = approximate
+        self._lazy: set[int] = set()
+        """The slots of what steps leave to be computed with what follows."""
 
     def program(self) -> Program:
         """Return both sides."""
@@ -253,7 +255,7 @@ class _TorchCut(Cut):
             frozenset(i for i in sides.read | text if i < recorder.inputs),
             frozenset(text),
             [s.name for s in sides.host if s.name],
-            [s.name for s in sides.device if s.name],
+            _chains(sides.device, self._lazy),
         )
 
     def stays(self, step: Step) -> bool:  # noqa: ARG002
@@ -275,6 +277,8 @@ class _TorchCut(Cut):
             raise UnsupportedError("an operation with several results: compute it in a map without device= before")
         run, slot = arithmetic.kernel_of(step.call), step.slot
         lazy = lazy_kernel_of(step.call)
+        if lazy is not None:
+            self._lazy.add(slot)
         used = [value.slot for value in step.uses]
 
         def kernel(machine: Machine, host: Prepared, values: dict[int, DeviceValue], n: int) -> None:  # noqa: ARG001
@@ -297,6 +301,8 @@ class _TorchCut(Cut):
             if reason:
                 raise UnsupportedError(f"{step.name}: {reason}")
         first, several = step.gives[0] if step.gives else step.slot, len(step.gives or ()) > 1
+        if form.lazy:
+            self._lazy.add(first)
         plain = slots_for(step.name, given, form.on_cpu)
         name = step.name
         prepare = form.prepare
@@ -323,6 +329,20 @@ class _TorchCut(Cut):
                 values[first + i] = one
 
         return kernel
+
+
+def _chains(steps: list[Step], lazy: set[int]) -> list[str]:
+    """Return the names of steps, with an arrow between those that are computed at once."""
+    names: list[str] = []
+    last = None
+    for step in steps:
+        slot = step.gives[0] if step.gives else step.slot
+        if names and {slot, last} <= lazy and any(value.slot == last for value in step.uses):
+            names[-1] += f" → {step.name}"
+        elif step.name:
+            names.append(step.name)
+        last = slot
+    return names
 
 
 def _last_uses(steps: list[Step], kept: set[int]) -> list[tuple[int, ...]]:

@@ -32,14 +32,13 @@ def image_form(
     """
 
     def form(run: Run, machine: Machine, value: LazyPixels, given: KeywordArguments) -> DeviceValue:
-        whole = LazyPixels.of(machine, value.made())
-        made = run(machine, whole.source.pixels, **given)
-        if (batches := whole.source.batches) is None:
+        made = run(machine, value.source.pixels, **given)
+        if (batches := value.source.batches) is None:
             return made
         dense = made.dense(machine) if isinstance(made, Pixels) else made
         return dense.reshape(*batches, *dense.shape[1:])
 
-    return _registers(form, operation, each, check)
+    return _registers(form, operation, each, check, lazy=False)
 
 
 def moving_form(operation: Callable[..., object], *, each: tuple[str, ...] = ()) -> Callable[[Run], Run]:
@@ -51,7 +50,7 @@ def moving_form(operation: Callable[..., object], *, each: tuple[str, ...] = ())
     def form(run: Run, machine: Machine, value: LazyPixels, given: KeywordArguments) -> DeviceValue:
         return value.moved(run(machine, value.source.pixels, **given))
 
-    return _registers(form, operation, each, None)
+    return _registers(form, operation, each, None, lazy=True)
 
 
 def pixel_form(operation: Callable[..., object], *, each: tuple[str, ...] = ()) -> Callable[[Run], Run]:
@@ -68,7 +67,7 @@ def pixel_form(operation: Callable[..., object], *, each: tuple[str, ...] = ()) 
             made.append(run(image, **own).made())
         return packed(machine, made)
 
-    return _registers(form, operation, each, None)
+    return _registers(form, operation, each, None, lazy=True)
 
 
 def _registers(
@@ -76,6 +75,8 @@ def _registers(
     operation: Callable[..., object],
     each: tuple[str, ...],
     check: Check | None,
+    *,
+    lazy: bool,
 ) -> Callable[[Run], Run]:
     signature = inspect.signature(operation)
     first = next(iter(signature.parameters))
@@ -90,7 +91,7 @@ def _registers(
                     given[name] = Each(rows)
             return form(run, machine, value, given)
 
-        device_form(operation.__name__, signature, on_cpu=each, check=check, lazy=True)(prepared)
+        device_form(operation.__name__, signature, on_cpu=each, check=check, lazy=lazy)(prepared)
         return run
 
     return register
