@@ -81,6 +81,7 @@ assert np.isnan(both(rows, lambda x, rng: image.adjust_saturation(x.astype(np.fl
 whole = lambda: hr.Dataset.from_tensor_slices(np.arange(-40, 41, dtype=np.int16).reshape(1, 3, 9, 3) * 800)
 for change in (lambda x, rng: -(x * np.int16(3)) - x, lambda x, rng: image.convert_image_dtype(x, np.uint8)):
     both(whole, change)
+fused_kernels.try_out(machine)
 print("equal")
 """
 

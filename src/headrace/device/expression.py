@@ -18,6 +18,8 @@ from headrace.core.types import Array, DType
 Scalar: TypeAlias = float | Array
 """A number, or an array of one."""
 BOOL = np.dtype(bool)
+DTYPES = frozenset(map(np.dtype, ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")))
+"""Those that kernels read and write."""
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 BINARY = frozenset({"add", "sub", "mul", "true_divide", "maximum", "minimum"}) | COMPARISONS
 """PyTorch's names. Division is of floats only."""

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 from headrace.core.types import DType, LibraryObject, TorchTensor
-from headrace.device.expression import BOOL, COMPARISONS, Expression, schedule
+from headrace.device.expression import BOOL, COMPARISONS, DTYPES, Expression, pixel, schedule
 from headrace.device.pixels import Pixels
 
 if TYPE_CHECKING:
@@ -27,10 +27,7 @@ BLOCK = 512
 """Pixels that one program computes at a time."""
 MAX_PIXELS = 65_535 * BLOCK
 """Of an image: the second axis of a grid has no more programs."""
-TYPES = {
-    np.dtype(name): f"tl.{name}"
-    for name in ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
-}
+TYPES = {dtype: f"tl.{dtype.name}" for dtype in DTYPES}
 
 HEAD = """
 def kernel(flat, geometry, out, {tables}block: tl.constexpr):
@@ -84,6 +81,12 @@ def sums(machine: Machine, pixels: Pixels, expression: Expression, tables: Seque
     return parts.sum(1)
 
 
+def try_out(machine: Machine) -> None:
+    """Compile and run a kernel. Raise whatever keeps Triton from it, such as a version without these operations."""
+    images = Pixels.of(machine.torch.zeros((1, 1, 1, 1), dtype=machine.torch.uint8, device=machine.device))
+    compute(machine, images, (pixel(np.uint8, 1).cast(np.float32) / 255).clamp(0.0, 1.0), [])
+
+
 def _programs(pixels: Pixels) -> int:
     return -(-int((pixels.shapes[:, 0] * pixels.shapes[:, 1]).max()) // BLOCK)
 
@@ -125,10 +128,8 @@ def _sums(expression: Expression, names: list[str]) -> list[str]:
     small = whole and expression.dtype.itemsize <= 2
     within = "tl.int32" if small else "tl.int64" if whole else "tl.float64"
     to = f"    to = out + (image * tl.num_programs(1) + tl.program_id(1)) * {len(names)}"
-    return [
-        to,
-        *(f"    tl.store(to + {c}, tl.sum(tl.where(inside, {n}.to({within}), 0)))" for c, n in enumerate(names)),
-    ]
+    parts = [f"tl.sum(tl.where(inside, {name}.to({within}), 0))" for name in names]
+    return [to, *(f"    tl.store(to + {c}, {part})" for c, part in enumerate(parts))]
 
 
 def _text(one: Expression, channel: int, args: list[str], every: list[list[str]]) -> str:
@@ -139,7 +140,7 @@ def _text(one: Expression, channel: int, args: list[str], every: list[list[str]]
         position, per_image = one.value
         return f"tl.load(t{position} + {f'image * {one.channels} + ' if per_image else ''}{channel})"
     if one.op == "number":
-        return f"tl.full((), {_literal(str(one.value[0]))}, {TYPES[one.dtype]})"
+        return _number(one.value[0], one.dtype)
     if one.op == "channel":
         return every[0][int(one.value[0])]
     if one.op == "stack":
@@ -155,7 +156,7 @@ def _text(one: Expression, channel: int, args: list[str], every: list[list[str]]
             made = f"tl.{'maximum' if one.op == 'amax' else 'minimum'}({made}, {other}, {NAN})"
         return made
     if one.op == "clamp":
-        low, high = (f"tl.full((), {_literal(str(v))}, {TYPES[kind]})" for v in one.value)
+        low, high = (_number(limit, kind) for limit in one.value)
         return f"tl.minimum(tl.maximum({args[0]}, {low}, {NAN}), {high}, {NAN})"
     if kind == np.float16 and one.op not in COMPARISONS:  # as PyTorch computes
         made = _arithmetic(one, [f"{arg}.to(tl.float32)" for arg in args], np.dtype(np.float32))
@@ -188,8 +189,9 @@ def _cast(arg: str, have: DType, wanted: DType) -> str:
     return f"{arg}.to({TYPES[wanted]})"
 
 
-def _literal(text: str) -> str:
-    return f'float("{text}")' if text.strip("-") in ("inf", "nan") else text
+def _number(text: str | int, dtype: DType) -> str:
+    finite = str(text).strip("-") not in ("inf", "nan")
+    return f"tl.full((), {text if finite else f'float({text!r})'}, {TYPES[dtype]})"
 
 
 def _compiled(source: str) -> LibraryObject:

@@ -10,7 +10,7 @@ import numpy as np
 from headrace.core.types import DType, TorchTensor
 from headrace.device.arithmetic import BINARY, CASTS, IN_PLACE, UNARY, Tensors, given_arguments, loop_dtypes
 from headrace.device.expression import BINARY as BINARY_OF_PIXELS
-from headrace.device.expression import BOOL, Expression, number, where
+from headrace.device.expression import BOOL, DTYPES, Expression, number, where
 from headrace.device.expression import UNARY as UNARY_OF_PIXELS
 from headrace.device.lazy_pixels import LazyPixels
 from headrace.trace.values import Call, Operand, Value
@@ -22,7 +22,6 @@ LazyKernel: TypeAlias = Callable[["Machine", Tensors], "LazyPixels | None"]
 """`kernel(machine, values)` returns lazy images, or None if the operation has to run at once."""
 Finish: TypeAlias = Callable[[list[Expression]], Expression]
 MAX_CHANNELS = 4
-DTYPES = frozenset(map(np.dtype, ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")))
 
 
 def lazy_kernel_of(call: Call) -> LazyKernel | None:

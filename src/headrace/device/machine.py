@@ -113,9 +113,10 @@ class Machine:
         if not self.on_gpu:
             return None
         try:
-            from headrace.device import triton_kernels
+            from headrace.device import fused_kernels, triton_kernels
 
             triton_kernels.try_out(self)
+            fused_kernels.try_out(self)
         except Exception as error:
             log.warning(
                 "%s: crops, resizes and colours run by single operations of PyTorch, which take ten times as long, "
@@ -130,7 +131,7 @@ class Machine:
         """The kernels that are made of expressions; None if Triton cannot run them."""
         if self.kernels is None:
             return None
-        from headrace.device import fused_kernels
+        from headrace.device import fused_kernels  # Triton is an optional dependency
 
         return fused_kernels
 
