@@ -211,6 +211,30 @@ def resnet18_on_arrays() -> Found:
     return against_resident(torch, "resnet18", ds, 2 * scale.steps)
 
 
+def chain_of_colours() -> Found:
+    """Milliseconds of the GPU for flip and colour jitter of a batch: as one chain, and by PyTorch's operations."""
+    torch = torch_with_gpu()
+    from headrace.device.machine import machine_of
+
+    pixels = np.random.default_rng(0).integers(0, 256, (scale.batch, scale.size, scale.size, 3), np.uint8)
+    ds = hr.Dataset.from_tensor_slices((pixels, np.arange(scale.batch))).repeat()
+    ds = ds.random_map(jitter, seed=1, device="cuda").batch(scale.batch)
+
+    def milliseconds(fused: bool) -> float:
+        if not fused:
+            vars(machine_of("cuda"))["fused"] = None
+        with iter(ds.to_torch(device="cuda", prefetch=0)) as feed:
+            next(feed)
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                for _ in range(10):
+                    next(feed)
+                torch.cuda.synchronize()
+        vars(machine_of("cuda")).pop("fused", None)
+        return sum(e.self_device_time_total for e in profile.key_averages() if not e.key.startswith("Mem")) / 1e4
+
+    return {"ms": milliseconds(True), "by single operations": milliseconds(False)}
+
+
 def feed_alone() -> Found:
     torch = torch_with_gpu()
     feed = iter(from_jpegs("cuda").to_torch(device="cuda"))
@@ -477,6 +501,7 @@ LINES: dict[str, tuple[Callable[[], Found], str]] = {
     "CPU alone: JPEG → random_resized_crop, flip, uint8 batches": (crops_on_the_cpu, "≥ 1.0 of full decodes"),
     "CPU alone: JPEG → 224 → batch against tf.data on 2 cores": (against_tf_data, "≥ 1.6, first pass too"),
     "ResNet-18 bf16 on 224² arrays, flip and colour jitter": (resnet18_on_arrays, "≥ 0.98 of resident"),
+    "chain of colours": (chain_of_colours, "for information"),
     "draws and resume": (draws_and_resume, "none differ"),
     "pixels against the CPU path": (pixels, "decode 0, pipeline ≤ 1; with the defaults stated: ≤ 25"),
     "pixels by operation": (operations, "crop, flip 0; resize ≤ 1; others stated in docs/device.md"),

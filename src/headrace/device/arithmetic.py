@@ -173,6 +173,9 @@ def _elementwise(call: Call, name: str) -> Kernel:
         second = operand(machine, values, args[1], dtypes[1])
         if machine.on_gpu:
             first, second = (x.to(machine.device) if x.dim() else x for x in (first, second))
+            if torch_name == "true_divide" and not second.dim() and not second.is_cuda:
+                # PyTorch would multiply by the reciprocal of a divisor that is on the CPU.
+                second = torch.full((), second.item(), dtype=second.dtype, device=machine.device)
         if guarded:
             zero = second == 0
             result = getattr(torch, torch_name)(first, torch.where(zero, torch.ones_like(second), second))

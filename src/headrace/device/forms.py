@@ -29,7 +29,7 @@ class Form:
     arrays for those named in `on_cpu`, which decide about places and amounts. `check` gets the arguments as they are
     known when the function is traced, and returns why they are not supported. `prepare` gets the machine
     and the arguments that the CPU has, ahead of `run` and on another thread, and returns those that `run` gets in their
-    place.
+    place. A form that is `lazy` gets and gives LazyPixels, others get them computed.
     """
 
     run: Callable[..., DeviceValue]
@@ -37,6 +37,7 @@ class Form:
     on_cpu: frozenset[str]
     check: Callable[..., str | None] | None
     prepare: Callable[..., dict[str, Argument]] | None = None
+    lazy: bool = False
 
 
 FORMS: dict[str, Form] = {}
@@ -50,11 +51,12 @@ def device_form(
     on_cpu: tuple[str, ...] = (),
     check: Callable[..., str | None] | None = None,
     prepare: Callable[..., dict[str, Argument]] | None = None,
+    lazy: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the form of an operation: see Form."""
 
     def register(run: Run) -> Run:
-        FORMS[name] = Form(run, signature, frozenset(on_cpu), check, prepare)
+        FORMS[name] = Form(run, signature, frozenset(on_cpu), check, prepare, lazy)
         return run
 
     return register

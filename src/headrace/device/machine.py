@@ -114,13 +114,14 @@ class Machine:
         if not self.on_gpu:
             return None
         try:
-            from headrace.device import triton_kernels
+            from headrace.device import fused_kernels, triton_kernels
 
             triton_kernels.try_out(self)
+            fused_kernels.try_out(self)
         except Exception as error:
             log.warning(
-                "%s: crops and resizes run by PyTorch's indexing, which takes about ten times as long, because Triton "
-                "cannot compile kernels here (%s): install triton and a C compiler",
+                "%s: crops, resizes and colours run by single operations of PyTorch, which take ten times as long, "
+                "because Triton cannot compile kernels here (%s): install triton and a C compiler",
                 self.device, error,
             )  # fmt: skip
             return None
@@ -130,6 +131,15 @@ class Machine:
     def jpeg_decoder(self) -> Decoder | None:
         """The JPEG engine of the GPU; None if it has none, or if what the engine writes cannot be used here."""
         return None if self.kernels is None else open_decoder(self)
+
+    @cached_property
+    def fused(self) -> ModuleType | None:
+        """The kernels that are made of expressions; None if Triton cannot run them."""
+        if self.kernels is None:
+            return None
+        from headrace.device import fused_kernels  # Triton is an optional dependency
+
+        return fused_kernels
 
     @contextlib.contextmanager
     def queue(self) -> Iterator[None]:

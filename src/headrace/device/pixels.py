@@ -6,7 +6,7 @@ values are read where something is computed of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ class Pixels:
     shapes: Numbers
     starts: Numbers
     strides: Numbers
+    _geometry: TorchTensor | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, value: DeviceValue) -> Pixels:
@@ -65,8 +66,13 @@ class Pixels:
                 "only images may differ in size on a device: pad other arrays with padded_batch before the map"
             )
         shapes = np.ascontiguousarray(varied.shapes)
-        sizes = varied.sizes
-        return cls(machine.put(varied.packed()), shapes, np.cumsum(sizes) - sizes, _strides(shapes))
+        return cls.packed(machine.put(varied.packed()), shapes)
+
+    @classmethod
+    def packed(cls, flat: TorchTensor, shapes: Numbers) -> Pixels:
+        """Return images of these shapes, one behind the other."""
+        sizes = shapes.prod(1)
+        return cls(flat, shapes, np.cumsum(sizes) - sizes, _strides(shapes))
 
     @classmethod
     def empty(cls, machine: Machine, shapes: Numbers) -> Pixels:
@@ -145,6 +151,17 @@ class Pixels:
         x = np.broadcast_to(np.arange(width), (count, width))
         return self.gather(machine, y, x)
 
+    def geometry(self, machine: Machine) -> TorchTensor:
+        """Return a row for each image, for kernels: its start, the strides of y, x and c, its height and width, and how
+        many pixels are in the images before it.
+        """
+        if self._geometry is None:
+            sizes = self.shapes[:, 0] * self.shapes[:, 1]
+            before = np.cumsum(sizes) - sizes
+            columns = [self.starts[:, None], self.strides, self.shapes[:, :2], before[:, None]]
+            self._geometry = machine.put(np.concatenate(columns, 1).astype(np.int64))
+        return self._geometry
+
     def kernels(self, machine: Machine, height: int) -> Library | None:
         """Return the kernels that read these images into `height` rows, if there are any."""
         if len(self) and (self.shapes[:, 2] != self.shapes[0, 2]).any():
@@ -183,9 +200,7 @@ def packed(machine: Machine, images: list[DeviceValue]) -> DeviceValue:
     if all(m.shape[1:] == images[0].shape[1:] for m in images):
         return machine.torch.cat(images)
     shapes = np.array([tuple(m.shape[1:]) for m in images for _ in range(m.shape[0])], np.int64)
-    sizes = shapes.prod(1)
-    flat = machine.torch.cat([m.reshape(-1) for m in images])
-    return Pixels(flat, shapes, np.cumsum(sizes) - sizes, _strides(shapes))
+    return Pixels.packed(machine.torch.cat([m.reshape(-1) for m in images]), shapes)
 
 
 def _strides(shapes: Numbers) -> Numbers:

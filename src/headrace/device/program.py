@@ -18,6 +18,8 @@ from headrace.device import arithmetic
 from headrace.device.columns import DeviceColumn
 from headrace.device.cut import TEXT, Cut, HostSide, Slot, known_arguments, slots_for
 from headrace.device.forms import FORMS, UnsupportedError, arguments_of, form_of
+from headrace.device.lazy_arithmetic import lazy_kernel_of
+from headrace.device.lazy_pixels import made as computed
 from headrace.device.machine import Machine, Usage
 from headrace.device.pixels import DeviceValue, Pixels
 from headrace.plan.node import function_name
@@ -118,7 +120,7 @@ class Program(HostSide):
             return known.expand(n, *known.shape).clone()
         if output in self.text:
             return _Stays(host[output])
-        found = values[output]
+        found = computed(values[output])
         if output in self.unbatched:
             return found.expand(n, *found.shape).clone()
         return found
@@ -224,6 +226,8 @@ class _TorchCut(Cut):
         super().__init__(path, graph, spec, draws=draws)
         self._on_gpu = on_gpu
         self._approximate = approximate
+        self._lazy: set[int] = set()
+        """The slots of what steps leave to be computed with what follows."""
 
     def program(self) -> Program:
         """Return both sides."""
@@ -251,7 +255,7 @@ class _TorchCut(Cut):
             frozenset(i for i in sides.read | text if i < recorder.inputs),
             frozenset(text),
             [s.name for s in sides.host if s.name],
-            [s.name for s in sides.device if s.name],
+            _chains(sides.device, self._lazy),
         )
 
     def stays(self, step: Step) -> bool:  # noqa: ARG002
@@ -272,10 +276,17 @@ class _TorchCut(Cut):
         if step.call is None:
             raise UnsupportedError("an operation with several results: compute it in a map without device= before")
         run, slot = arithmetic.kernel_of(step.call), step.slot
+        lazy = lazy_kernel_of(step.call)
+        if lazy is not None:
+            self._lazy.add(slot)
         used = [value.slot for value in step.uses]
 
         def kernel(machine: Machine, host: Prepared, values: dict[int, DeviceValue], n: int) -> None:  # noqa: ARG001
+            if lazy is not None and (made := lazy(machine, values)) is not None:
+                values[slot] = made
+                return
             for one in used:
+                values[one] = computed(values[one])
                 if isinstance(values[one], Pixels):
                     values[one] = values[one].dense(machine)
             values[slot] = run(machine, values, n)
@@ -290,6 +301,8 @@ class _TorchCut(Cut):
             if reason:
                 raise UnsupportedError(f"{step.name}: {reason}")
         first, several = step.gives[0] if step.gives else step.slot, len(step.gives or ()) > 1
+        if form.lazy:
+            self._lazy.add(first)
         plain = slots_for(step.name, given, form.on_cpu)
         name = step.name
         prepare = form.prepare
@@ -306,6 +319,8 @@ class _TorchCut(Cut):
                 for k, v in plain.items()
                 if k not in ready
             }
+            if not form.lazy:
+                arguments = {k: computed(v) for k, v in arguments.items()}
             try:
                 made = form.run(machine, **arguments, **ready)
             except UnsupportedError as error:
@@ -314,6 +329,20 @@ class _TorchCut(Cut):
                 values[first + i] = one
 
         return kernel
+
+
+def _chains(steps: list[Step], lazy: set[int]) -> list[str]:
+    """Return the names of steps, with an arrow between those that are computed at once."""
+    names: list[str] = []
+    last = None
+    for step in steps:
+        slot = step.gives[0] if step.gives else step.slot
+        if names and {slot, last} <= lazy and any(value.slot == last for value in step.uses):
+            names[-1] += f" → {step.name}"
+        elif step.name:
+            names.append(step.name)
+        last = slot
+    return names
 
 
 def _last_uses(steps: list[Step], kept: set[int]) -> list[tuple[int, ...]]:

@@ -29,7 +29,7 @@ DTYPES = {"uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "fl
 def _gather_kernel(flat, out, table, rows, columns, height, row_values, channels: tl.constexpr, block: tl.constexpr):
     image = tl.program_id(0).to(tl.int64)
     y = tl.program_id(1)
-    here = table + image * 6
+    here = table + image * 7
     down, across, deep = tl.load(here + 1), tl.load(here + 2), tl.load(here + 3)
     line = flat + tl.load(here) + tl.load(rows + image * height + y) * down
     to = out + (image * height + y) * row_values
@@ -45,7 +45,7 @@ def _gather_kernel(flat, out, table, rows, columns, height, row_values, channels
 def _copy_kernel(flat, out, table, height, row_values, channels: tl.constexpr, block: tl.constexpr):
     image = tl.program_id(0).to(tl.int64)
     y = tl.program_id(1)
-    here = table + image * 6
+    here = table + image * 7
     down, across, deep = tl.load(here + 1), tl.load(here + 2), tl.load(here + 3)
     line = flat + tl.load(here) + y * down
     to = out + (image * height + y) * row_values
@@ -59,7 +59,7 @@ def _copy_kernel(flat, out, table, height, row_values, channels: tl.constexpr, b
 def _bilinear_kernel(flat, out, table, scales, height, row_values, channels: tl.constexpr, block: tl.constexpr):
     image = tl.program_id(0).to(tl.int64)
     y = tl.program_id(1)
-    here = table + image * 6
+    here = table + image * 7
     down, across, deep = tl.load(here + 1), tl.load(here + 2), tl.load(here + 3)
     last_y, last_x = tl.load(here + 4) - 1, tl.load(here + 5) - 1
     at_y = (y.to(tl.float32) + 0.5) * tl.load(scales + image * 2) - 0.5
@@ -96,7 +96,7 @@ def gather(machine: Machine, pixels: Pixels, y: Numbers, x: Numbers) -> TorchTen
     """Return the pixels at rows `y[i]` and columns `x[i]` of image i."""
     count, height, width, channels = len(pixels), y.shape[1], x.shape[1], int(pixels.shapes[0, 2])
     out = machine.torch.empty((count, height, width, channels), dtype=pixels.flat.dtype, device=machine.device)
-    tables = [machine.put(each) for each in (_table(pixels), y.astype(np.int64), x.astype(np.int64))]
+    tables = pixels.geometry(machine), machine.put(y.astype(np.int64)), machine.put(x.astype(np.int64))
     _gather_kernel[_grid(count, height, width * channels)](
         pixels.flat, out, *tables, height, width * channels, channels, BLOCK
     )
@@ -107,9 +107,8 @@ def copy(machine: Machine, pixels: Pixels) -> TorchTensor:
     """Return images of one shape as a tensor (images, height, width, channels)."""
     height, width, channels = map(int, pixels.shapes[0])
     out = machine.torch.empty((len(pixels), height, width, channels), dtype=pixels.flat.dtype, device=machine.device)
-    table = machine.put(_table(pixels))
     _copy_kernel[_grid(len(pixels), height, width * channels)](
-        pixels.flat, out, table, height, width * channels, channels, BLOCK
+        pixels.flat, out, pixels.geometry(machine), height, width * channels, channels, BLOCK
     )
     return out
 
@@ -119,7 +118,7 @@ def bilinear(machine: Machine, pixels: Pixels, height: int, width: int) -> Torch
     count, channels = len(pixels), int(pixels.shapes[0, 2])
     out = machine.torch.empty((count, height, width, channels), dtype=machine.torch.float32, device=machine.device)
     scales = pixels.shapes[:, :2].astype(np.float32) / np.array([height, width], np.float32)
-    tables = machine.put(_table(pixels)), machine.put(scales)
+    tables = pixels.geometry(machine), machine.put(scales)
     _bilinear_kernel[_grid(count, height, width * channels)](
         pixels.flat, out, *tables, height, width * channels, channels, BLOCK, enable_fp_fusion=False
     )
@@ -134,8 +133,3 @@ def try_out(machine: Machine) -> None:
 def _grid(images: int, height: int, row_values: int) -> tuple[int, int, int]:
     """Return how many programs run: one for each block of values of each row of each image."""
     return images, height, -(-row_values // BLOCK)
-
-
-def _table(pixels: Pixels) -> Numbers:
-    """Return a row for each image: its start, the strides of y, x and c, its height and width."""
-    return np.concatenate([pixels.starts[:, None], pixels.strides, pixels.shapes[:, :2]], 1).astype(np.int64)

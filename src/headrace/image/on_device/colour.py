@@ -1,4 +1,4 @@
-"""Colours of images on a device changed, in float32 as on the CPU."""
+"""Colours of images on a device changed, in float32 as on the CPU: arithmetic that chains of operations do at once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.core.types import DType, TorchTensor
-from headrace.device.arithmetic import cast, torch_dtype
 from headrace.device.columns import numpy_dtype_of
+from headrace.device.evaluate import evaluate
+from headrace.device.expression import Expression, number, pixel, stack, where
+from headrace.device.lazy_pixels import LazyPixels
 from headrace.device.pixels import DeviceValue, Pixels
 from headrace.image import colour
 from headrace.image.convert import convert_image_dtype, convert_values, scaling_dtype
-from headrace.image.on_device.form import image_form
+from headrace.image.on_device.form import image_form, pixel_form
 from headrace.image.operation import each_row
 from headrace.plan.dtypes import numpy_dtype
 
@@ -25,136 +27,117 @@ UINT8 = np.dtype(np.uint8)
 FLOAT = np.dtype(np.float32)
 
 
-def converted(machine: Machine, x: object, dtype: DType, *, saturate: bool = False) -> DeviceValue:
+def converted(x: Expression, dtype: DType, *, saturate: bool = False) -> Expression:
     """Return pixels in another dtype, by the rules of `convert_image_dtype`."""
-    torch, have = machine.torch, numpy_dtype_of(x)
-    if have == dtype:
-        return x
-    if have.kind == "f" and dtype.kind == "f":
-        return cast(machine, x, dtype)
+    have = x.dtype
+    if have == dtype or have.kind == dtype.kind == "f":
+        return x.cast(dtype)
     if dtype.kind == "f":
-        within = scaling_dtype(dtype, have)
-        return cast(machine, cast(machine, x, within) * _number(machine, 1.0 / np.iinfo(have).max, within), dtype)
+        return (x.cast(scaling_dtype(dtype, have)) * (1.0 / np.iinfo(have).max)).cast(dtype)
     if have.kind != "f":
-        return _between_integers(machine, x, have, dtype, saturate=saturate)
+        return _between_integers(x, dtype, saturate=saturate)
     within = scaling_dtype(have, dtype)
     limits = np.iinfo(dtype)
-    scaled = cast(machine, x, within) * _number(machine, limits.max + 0.5, within)
+    scaled = x.cast(within) * (limits.max + 0.5)
     if not saturate:
-        return scaled.to(torch.int64).to(torch_dtype(machine, dtype))
+        return scaled.cast(np.int64).cast(dtype)
     high = within.type(limits.max)
     if int(high) > limits.max:
         high = np.nextafter(high, within.type(0))
-    return torch.nan_to_num(scaled.clamp(float(limits.min), float(high))).to(torch_dtype(machine, dtype))
+    return scaled.clamp(float(limits.min), float(high)).nan_to_zero().cast(dtype)
 
 
-def _number(machine: Machine, value: float, dtype: DType) -> DeviceValue:
-    return machine.torch.tensor(np.array(value, dtype).item(), dtype=torch_dtype(machine, dtype))
-
-
-def _between_integers(machine: Machine, x: TorchTensor, have: DType, wanted: DType, *, saturate: bool) -> DeviceValue:
-    torch, limits = machine.torch, np.iinfo(wanted)
-    largest, other = int(np.iinfo(have).max), int(limits.max)
-    wide = x.to(torch.int64)
+def _between_integers(x: Expression, wanted: DType, *, saturate: bool) -> Expression:
+    limits = np.iinfo(wanted)
+    largest, other = int(np.iinfo(x.dtype).max), int(limits.max)
+    wide = x.cast(np.int64)
     if largest > other:
-        wide = torch.div(wide, (largest + 1) // (other + 1), rounding_mode="floor")
-        wide = wide.clamp(limits.min, limits.max) if saturate else wide
-        return wide.to(torch_dtype(machine, wanted))
-    wide = wide.clamp(limits.min, limits.max) if saturate else wide
-    return (wide * ((other + 1) // (largest + 1))).to(torch_dtype(machine, wanted))
+        wide = wide.shifted(((largest + 1) // (other + 1)).bit_length() - 1)
+        return (wide.clamp(limits.min, other) if saturate else wide).cast(wanted)
+    wide = wide.clamp(limits.min, other) if saturate else wide
+    return (wide * ((other + 1) // (largest + 1))).cast(wanted)
 
 
-def _unit(machine: Machine, x: object) -> DeviceValue:
+def _unit(x: Expression) -> Expression:
     """Return pixels in float32, integers from 0 to 1."""
-    return converted(machine, x, FLOAT)
+    return converted(x, FLOAT)
 
 
-def _back(machine: Machine, x: TorchTensor, dtype: DType) -> DeviceValue:
+def _back(x: Expression, dtype: DType) -> Expression:
     if dtype == UINT8:
-        return (x * 255.5).clamp(0, 255).nan_to_num(0).to(machine.torch.uint8)
-    return converted(machine, x, dtype, saturate=True)
+        return (x * 255.5).clamp(0.0, 255.0).nan_to_zero().cast(dtype)
+    return converted(x, dtype, saturate=True)
 
 
-def _factors(
-    machine: Machine, pixels: Pixels, value: object, part: slice, dtype: DTypeLike = np.float32
-) -> DeviceValue:
-    factors = each_row(value, len(pixels), dtype)
+def _factors(images: LazyPixels, value: object) -> Expression:
+    factors = each_row(value, len(images), np.float32)
     if factors.ndim != 1:
         raise ValueError(f"one number is needed for an image, not {factors.shape[1:]}")
-    return machine.put(factors[part])[:, None, None, None]
+    return images.table(factors[:, None])
 
 
-@image_form(colour.adjust_brightness, each=("delta",))
-def _brightness(machine: Machine, pixels: Pixels, delta: DeviceValue) -> DeviceValue:
-    def change(x: TorchTensor, part: slice) -> DeviceValue:
-        if x.dtype == machine.torch.float16:
-            return x + _factors(machine, pixels, delta, part).to(x.dtype)
-        return _back(machine, _unit(machine, x) + _factors(machine, pixels, delta, part), numpy_dtype_of(x))
-
-    return pixels.each(machine, change)
+@pixel_form(colour.adjust_brightness, each=("delta",))
+def _brightness(images: LazyPixels, delta: DeviceValue) -> LazyPixels:
+    x, deltas = images.expression, _factors(images, delta)
+    if x.dtype == np.float16:
+        return images.then(x + deltas.cast(x.dtype))
+    return images.then(_back(_unit(x) + deltas, x.dtype))
 
 
-@image_form(colour.adjust_contrast, each=("contrast_factor",))
-def _contrast(machine: Machine, pixels: Pixels, contrast_factor: object) -> DeviceValue:
-    torch = machine.torch
-
-    def change(x: TorchTensor, part: slice) -> DeviceValue:
-        count = x.shape[1] * x.shape[2]
-        if x.dtype == torch.uint8:
-            mean = (x.to(torch.int64).sum((1, 2), keepdim=True).to(torch.float64) / max(1, count) / 255.0).float()
-        else:
-            mean = (_unit(machine, x).to(torch.float64).sum((1, 2), keepdim=True) / max(1, count)).float()
-        made = (_unit(machine, x) - mean) * _factors(machine, pixels, contrast_factor, part) + mean
-        return _back(machine, made, numpy_dtype_of(x))
-
-    return pixels.each(machine, change)
+@pixel_form(colour.adjust_contrast, each=("contrast_factor",))
+def _contrast(images: LazyPixels, contrast_factor: object) -> LazyPixels:
+    images = images.settled()
+    x = images.expression
+    own = _unit(x)
+    sums = images.table(images.sums(x if x.dtype == UINT8 else own)).cast(np.float64)
+    sizes = images.source.pixels.shapes[:, :2].prod(1)
+    mean = sums / images.table(np.maximum(sizes, 1).astype(np.float64)[:, None])
+    mean = (mean / 255.0 if x.dtype == UINT8 else mean).cast(FLOAT)
+    return images.then(_back((own - mean) * _factors(images, contrast_factor) + mean, x.dtype))
 
 
-def _need_colours(pixels: Pixels, what: str) -> None:
-    if (pixels.shapes[:, 2] != 3).any():
+def _need_colours(images: LazyPixels, what: str) -> None:
+    if images.expression.channels != 3:
         raise ValueError(f"{what} needs images of three channels, red, green and blue")
 
 
-@image_form(colour.adjust_saturation, each=("saturation_factor",))
-def _saturation(machine: Machine, pixels: Pixels, saturation_factor: object) -> DeviceValue:
-    _need_colours(pixels, "saturation")
-    torch = machine.torch
-
-    def change(x: object, part: slice) -> DeviceValue:
-        own = _unit(machine, x)
-        value, low = own.amax(3, keepdim=True), own.amin(3, keepdim=True)
-        span = value - low
-        zero = torch.zeros_like(value)
-        saturation = torch.where(value > 0, span / value, zero)
-        wanted = (saturation * _factors(machine, pixels, saturation_factor, part)).clamp(0, 1) * value
-        scale = torch.where(span > 0, wanted / span, zero)
-        return _back(machine, value - (value - own) * scale, numpy_dtype_of(x))
-
-    return pixels.each(machine, change)
+@pixel_form(colour.adjust_saturation, each=("saturation_factor",))
+def _saturation(images: LazyPixels, saturation_factor: object) -> LazyPixels:
+    _need_colours(images, "saturation")
+    own = _unit(images.expression)
+    value = own.highest()
+    span = value - own.lowest()
+    saturation = where(value > 0, span / value, 0)
+    wanted = (saturation * _factors(images, saturation_factor)).clamp(0.0, 1.0) * value
+    scale = where(span > 0, wanted / span, 0)
+    return images.then(_back(value - (value - own) * scale, images.expression.dtype))
 
 
-@image_form(colour.adjust_hue, each=("delta",))
-def _hue(machine: Machine, pixels: Pixels, delta: object) -> DeviceValue:
-    _need_colours(pixels, "hue")
-    if not (np.abs(each_row(delta, len(pixels), np.float32)) <= 1).all():
+@pixel_form(colour.adjust_hue, each=("delta",))
+def _hue(images: LazyPixels, delta: object) -> LazyPixels:
+    _need_colours(images, "hue")
+    if not (np.abs(each_row(delta, len(images), np.float32)) <= 1).all():
         raise ValueError("delta must be between -1 and 1")
-    torch = machine.torch
+    own = _unit(images.expression)
+    r, g, b = map(own.channel, range(3))
+    value, low = own.highest(), own.lowest()
+    span = value - low
+    one = where(span > 0, number(1, FLOAT) / span, 0)
+    hue = where(
+        r.binary("eq", value), (g - b) * one, where(g.binary("eq", value), (b - r) * one + 2, (r - g) * one + 4)
+    )
+    hue = hue + _factors(images, delta) * 6
+    for _ in range(2):
+        hue = where(hue.binary("lt", 0), hue + 6, hue)
+    hue = where(hue.binary("ge", 6), hue - 6, hue)
+    parts = [low + span * part.clamp(0.0, 1.0) for part in _of_hue(hue)]
+    return images.then(_back(stack(parts), images.expression.dtype))
 
-    def change(x: object, part: slice) -> DeviceValue:
-        own = _unit(machine, x)
-        r, g, b = own[..., :1], own[..., 1:2], own[..., 2:]
-        value, low = own.amax(3, keepdim=True), own.amin(3, keepdim=True)
-        span = value - low
-        one = torch.where(span > 0, 1.0 / span, torch.zeros_like(span))
-        hue = torch.where(r == value, (g - b) * one, torch.where(g == value, (b - r) * one + 2.0, (r - g) * one + 4.0))
-        hue = hue + _factors(machine, pixels, delta, part) * 6.0
-        for _ in range(2):
-            hue = torch.where(hue < 0, hue + 6.0, hue)
-        hue = torch.where(hue >= 6.0, hue - 6.0, hue)
-        parts = ((hue - 3.0).abs() - 1.0, 2.0 - (hue - 2.0).abs(), 2.0 - (hue - 4.0).abs())
-        return _back(machine, torch.cat([low + span * p.clamp(0, 1) for p in parts], 3), numpy_dtype_of(x))
 
-    return pixels.each(machine, change)
+def _of_hue(six: Expression) -> tuple[Expression, Expression, Expression]:
+    """Return how much of red, green and blue is in a hue from 0 to 6, beyond the limits of 0 and 1."""
+    two = number(2, six.dtype)
+    return (six - 3).unary("abs") - 1, two - (six - 2).unary("abs"), two - (six - 4).unary("abs")
 
 
 @image_form(colour.adjust_gamma, each=("gamma", "gain"))
@@ -172,7 +155,9 @@ def _gamma(machine: Machine, pixels: Pixels, gamma: object, gain: object) -> Dev
         power, scale = (machine.put(v[part])[:, None, None, None] for v in (powers, times))
         if x.dtype == machine.torch.float16:
             return scale.to(x.dtype) * x ** power.to(x.dtype)
-        return _back(machine, scale * _unit(machine, x) ** power, numpy_dtype_of(x))
+        own, channels = numpy_dtype_of(x), x.shape[3]
+        made = scale * evaluate(machine, _unit(pixel(own, channels)), x, []) ** power
+        return evaluate(machine, _back(pixel(FLOAT, channels), own), made, [])
 
     return pixels.each(machine, change)
 
@@ -191,66 +176,51 @@ def _standardise(machine: Machine, pixels: Pixels) -> DeviceValue:
     return pixels.each(machine, change)
 
 
-@image_form(colour.rgb_to_grayscale)
-def _grey(machine: Machine, pixels: Pixels) -> DeviceValue:
-    _need_colours(pixels, "rgb_to_grayscale")
-
-    def change(x: object, part: slice) -> DeviceValue:  # noqa: ARG001
-        known = _unit(machine, x)
-        red, green, blue = (known[..., i : i + 1] * float(np.float32(w)) for i, w in enumerate(colour.GREY))
-        return converted(machine, (red + green) + blue, numpy_dtype_of(x))
-
-    return pixels.each(machine, change)
+@pixel_form(colour.rgb_to_grayscale)
+def _grey(images: LazyPixels) -> LazyPixels:
+    _need_colours(images, "rgb_to_grayscale")
+    own = _unit(images.expression)
+    red, green, blue = (own.channel(i) * weight for i, weight in enumerate(colour.GREY))
+    return images.then(converted((red + green) + blue, images.expression.dtype))
 
 
-@image_form(colour.grayscale_to_rgb)
-def _from_grey(machine: Machine, pixels: Pixels) -> DeviceValue:
-    if (pixels.shapes[:, 2] != 1).any():
+@pixel_form(colour.grayscale_to_rgb)
+def _from_grey(images: LazyPixels) -> LazyPixels:
+    if images.expression.channels != 1:
         raise ValueError("grayscale_to_rgb needs images of one channel")
-    return pixels.each(machine, lambda x, _: x.expand(*x.shape[:3], 3).contiguous())
+    return images.then(stack([images.expression] * 3))
 
 
-def _need_floats(pixels: Pixels, what: str) -> None:
-    _need_colours(pixels, what)
-    if not pixels.flat.dtype.is_floating_point:
-        dtype = str(pixels.flat.dtype).removeprefix("torch.")
+def _need_floats(images: LazyPixels, what: str) -> None:
+    _need_colours(images, what)
+    dtype = images.expression.dtype
+    if dtype.kind != "f":
         raise TypeError(f"{what} works on floats from 0 to 1, not {dtype}: convert_image_dtype makes them")
 
 
-@image_form(colour.rgb_to_hsv)
-def _hsv(machine: Machine, pixels: Pixels) -> DeviceValue:
-    _need_floats(pixels, "rgb_to_hsv")
-    torch = machine.torch
-
-    def change(x: TorchTensor, part: slice) -> DeviceValue:  # noqa: ARG001
-        r, g, b = x[..., 0], x[..., 1], x[..., 2]
-        value = x.amax(3)
-        span = value - x.amin(3)
-        zero = torch.zeros_like(value)
-        saturation = torch.where(value > 0, span / value, zero)
-        norm = torch.where(span > 0, 1 / (6 * span), zero)
-        third = 1 / 3
-        hue = torch.where(g == value, norm * (b - r) + third, norm * (r - g) + 2 * third)
-        hue = torch.where(r == value, norm * (g - b), hue)
-        hue = torch.where(span > 0, torch.where(hue < 0, hue + 1, hue), zero)
-        return torch.stack([hue, saturation, value], 3)
-
-    return pixels.each(machine, change)
+@pixel_form(colour.rgb_to_hsv)
+def _hsv(images: LazyPixels) -> LazyPixels:
+    _need_floats(images, "rgb_to_hsv")
+    x = images.expression
+    r, g, b = map(x.channel, range(3))
+    value = x.highest()
+    span = value - x.lowest()
+    saturation = where(value > 0, span / value, 0)
+    norm = where(span > 0, number(1, x.dtype) / (span * 6), 0)
+    hue = where(g.binary("eq", value), norm * (b - r) + 1 / 3, norm * (r - g) + 2 / 3)
+    hue = where(r.binary("eq", value), norm * (g - b), hue)
+    hue = where(span > 0, where(hue.binary("lt", 0), hue + 1, hue), 0)
+    return images.then(stack([hue, saturation, value]))
 
 
-@image_form(colour.hsv_to_rgb)
-def _rgb(machine: Machine, pixels: Pixels) -> DeviceValue:
-    _need_floats(pixels, "hsv_to_rgb")
-
-    def change(x: TorchTensor, part: slice) -> DeviceValue:  # noqa: ARG001
-        six, saturation, value = x[..., 0] * 6, x[..., 1], x[..., 2]
-        parts = ((six - 3).abs() - 1, 2 - (six - 2).abs(), 2 - (six - 4).abs())
-        return machine.torch.stack([(1 - saturation + saturation * p.clamp(0, 1)) * value for p in parts], 3)
-
-    return pixels.each(machine, change)
+@pixel_form(colour.hsv_to_rgb)
+def _rgb(images: LazyPixels) -> LazyPixels:
+    _need_floats(images, "hsv_to_rgb")
+    hue, saturation, value = map(images.expression.channel, range(3))
+    grey = number(1, hue.dtype) - saturation
+    return images.then(stack([(grey + saturation * part.clamp(0.0, 1.0)) * value for part in _of_hue(hue * 6)]))
 
 
-@image_form(convert_image_dtype)
-def _convert(machine: Machine, pixels: Pixels, dtype: DTypeLike, saturate: bool) -> DeviceValue:
-    made = converted(machine, pixels.flat, numpy_dtype(dtype), saturate=saturate)
-    return Pixels(made, pixels.shapes, pixels.starts, pixels.strides)
+@pixel_form(convert_image_dtype)
+def _convert(images: LazyPixels, dtype: DTypeLike, saturate: bool) -> LazyPixels:
+    return images.then(converted(images.expression, numpy_dtype(dtype), saturate=saturate))

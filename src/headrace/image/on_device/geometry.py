@@ -9,7 +9,7 @@ import numpy as np
 from headrace.core.types import Array
 from headrace.device.pixels import DeviceValue, Pixels
 from headrace.image import geometry, random
-from headrace.image.on_device.form import image_form
+from headrace.image.on_device.form import image_form, moving_form
 from headrace.image.operation import each_row
 from headrace.image.resize import two_sizes
 
@@ -22,23 +22,23 @@ def _flags(pixels: Pixels, value: object = True) -> Array:
     return np.full(len(pixels), value)
 
 
-@image_form(geometry.flip_left_right)
+@moving_form(geometry.flip_left_right)
 def _flip_left_right(_machine: Machine, pixels: Pixels) -> DeviceValue:
     return pixels.mirrored(_flags(pixels), 1)
 
 
-@image_form(geometry.flip_up_down)
+@moving_form(geometry.flip_up_down)
 def _flip_up_down(_machine: Machine, pixels: Pixels) -> DeviceValue:
     return pixels.mirrored(_flags(pixels), 0)
 
 
-@image_form(geometry.flip_if, each=("flag",))
+@moving_form(geometry.flip_if, each=("flag",))
 def _flip_if(_machine: Machine, pixels: Pixels, flag: object, upside_down: bool) -> DeviceValue:
     flags = each_row(flag, len(pixels), np.int64) != 0
     return pixels.mirrored(flags, 0 if upside_down else 1)
 
 
-@image_form(geometry.rot90)
+@moving_form(geometry.rot90)
 def _rot90(_machine: Machine, pixels: Pixels, k: int) -> DeviceValue:
     turns = k % 4
     if turns == 0:
@@ -49,7 +49,7 @@ def _rot90(_machine: Machine, pixels: Pixels, k: int) -> DeviceValue:
     return turned.mirrored(_flags(turned), 0 if turns == 1 else 1)
 
 
-@image_form(geometry.transpose)
+@moving_form(geometry.transpose)
 def _transpose(_machine: Machine, pixels: Pixels) -> DeviceValue:
     return pixels.transposed()
 
@@ -58,17 +58,17 @@ def _cut(pixels: Pixels, cuts: DeviceValue) -> Pixels:
     return pixels.cropped(*cuts[:, :4].T)
 
 
-@image_form(geometry.central_crop)
+@moving_form(geometry.central_crop)
 def _central_crop(_machine: Machine, pixels: Pixels, central_fraction: float) -> DeviceValue:
     return _cut(pixels, geometry.central_cuts(pixels.shapes, central_fraction))
 
 
-@image_form(random.crop_by_draws, each=("draws",))
+@moving_form(random.crop_by_draws, each=("draws",))
 def _crop(_machine: Machine, pixels: Pixels, size: object, draws: object) -> DeviceValue:
     return _cut(pixels, random.drawn_cuts(pixels, size, draws))
 
 
-@image_form(geometry.crop_to_bounding_box, each=("offset_height", "offset_width"))
+@moving_form(geometry.crop_to_bounding_box, each=("offset_height", "offset_width"))
 def _crop_to_box(
     _machine: Machine,
     pixels: Pixels,
@@ -81,7 +81,7 @@ def _crop_to_box(
     return _cut(pixels, geometry.cuts_at(pixels, tops, lefts, target_height, target_width))
 
 
-@image_form(geometry.crop_to_window, each=("window",))
+@moving_form(geometry.crop_to_window, each=("window",))
 def _crop_to_window(_machine: Machine, pixels: Pixels, window: object) -> DeviceValue:
     windows = each_row(window, len(pixels), np.int64).reshape(len(pixels), 4)
     return _cut(pixels, geometry.cuts_at(pixels, *windows.T))
