@@ -395,6 +395,8 @@ def decode_and_resize_jpegs(
     width: int,
     rounding: int,
     mirrored: NDArray[int64],
+    what: NDArray[int64],
+    numbers: NDArray[float32],
     out: NDArray[Any],
     made: NDArray[bool_],
 ) -> None: ...
@@ -407,6 +409,8 @@ def resize_windows(
     width: int,
     rounding: int,
     mirrored: NDArray[int64],
+    what: NDArray[int64],
+    numbers: NDArray[float32],
     out: NDArray[Any],
 ) -> None: ...
 def decode_pngs(

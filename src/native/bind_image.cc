@@ -1,5 +1,6 @@
 #include <atomic>
 #include <new>
+#include <optional>
 
 #include "image_jpeg.h"
 #include "operations.h"
@@ -118,6 +119,19 @@ Jpegs jpegs_in(const ConstBytes& values, const ConstInts& offsets, const Table& 
   return {values.data(), offsets.data(), all, windows_in(windows, all, count), count, how};
 }
 
+// Operations on the rows of images of one size, if there are any.
+std::optional<RowScaling> row_scaling(const ConstInts& what, const Weights& numbers, int64_t channels, int64_t width) {
+  require(numbers.shape(0) == what.shape(0), "as many numbers as operations");
+  if (what.shape(0) == 0) return std::nullopt;
+  require(numbers.shape(1) == 1 || int64_t(numbers.shape(1)) == channels, "a number for all channels, or one for each");
+  std::vector<Arithmetic> operations;
+  for (size_t i = 0; i < what.shape(0); ++i) {
+    require(what.data()[i] >= kAdd && what.data()[i] <= kDivide, "no such operation");
+    operations.push_back(Arithmetic(what.data()[i]));
+  }
+  return RowScaling(std::move(operations), {numbers.data(), numbers.data() + numbers.size()}, channels * width);
+}
+
 // Where images of one size go: floats or bytes, contiguous.
 template <typename T>
 void require_room(const Flat<T>& out, const ImageShape* shapes, int64_t count, int64_t height, int64_t width, int64_t rounding) {
@@ -133,26 +147,33 @@ void bind_resize_windows(nb::module_& m) {
   m.def(
       "resize_windows",
       [](Flat<const uint8_t> data, ConstInts starts, Table shapes, Table windows, int64_t height, int64_t width,
-         int64_t rounding, ConstInts mirrored, Flat<T> out) {
+         int64_t rounding, ConstInts mirrored, ConstInts what, Weights numbers, Flat<T> out) {
         const Images<uint8_t> images = images_in<uint8_t>(data, starts, shapes);
         const Cut* const all = windows_in(windows, images.shapes, images.count);
         require(int64_t(mirrored.shape(0)) == images.count, "as many flags as images");
         require_room(out, images.shapes, images.count, height, width, rounding);
-        resize_windows(images, all, height, width, Rounding(rounding), mirrored.data(), out.data());
+        if (images.count == 0) return;
+        const auto scaling = row_scaling(what, numbers, images.shapes[0].channels, width);
+        require(!scaling || rounding == kFloats, "bytes are not scaled");
+        resize_windows(images, all, {height, width, Rounding(rounding), mirrored.data(), scaling ? &*scaling : nullptr}, out.data());
       },
-      "data"_a.noconvert(), "starts"_a, "shapes"_a, "windows"_a, "height"_a, "width"_a, "rounding"_a, "mirrored"_a,
-      "out"_a.noconvert(), Released());
+      "data"_a.noconvert(), "starts"_a, "shapes"_a, "windows"_a, "height"_a, "width"_a, "rounding"_a, "mirrored"_a, "what"_a,
+      "numbers"_a, "out"_a.noconvert(), Released());
   m.def(
       "decode_and_resize_jpegs",
       [](ConstBytes values, ConstInts offsets, Table shapes, Table windows, bool fast_dct, bool fast_upsampling, int64_t height,
-         int64_t width, int64_t rounding, ConstInts mirrored, Flat<T> out, Flat<bool> made) {
+         int64_t width, int64_t rounding, ConstInts mirrored, ConstInts what, Weights numbers, Flat<T> out, Flat<bool> made) {
         const Jpegs jpegs = jpegs_in(values, offsets, shapes, windows, {fast_dct, fast_upsampling});
         require(int64_t(mirrored.shape(0)) == jpegs.count && int64_t(made.shape(0)) == jpegs.count, "as many flags as images");
         require_room(out, jpegs.shapes, jpegs.count, height, width, rounding);
-        decode_and_resize_jpegs(jpegs, height, width, Rounding(rounding), mirrored.data(), out.data(), made.data());
+        if (jpegs.count == 0) return;
+        const auto scaling = row_scaling(what, numbers, jpegs.shapes[0].channels, width);
+        require(!scaling || rounding == kFloats, "bytes are not scaled");
+        decode_and_resize_jpegs(jpegs, {height, width, Rounding(rounding), mirrored.data(), scaling ? &*scaling : nullptr},
+                                out.data(), made.data());
       },
       "values"_a, "offsets"_a, "shapes"_a, "windows"_a, "fast_dct"_a, "fast_upsampling"_a, "height"_a, "width"_a,
-      "rounding"_a, "mirrored"_a, "out"_a.noconvert(), "made"_a.noconvert(), Released());
+      "rounding"_a, "mirrored"_a, "what"_a, "numbers"_a, "out"_a.noconvert(), "made"_a.noconvert(), Released());
 }
 
 }  // namespace

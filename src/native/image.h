@@ -101,18 +101,39 @@ class WindowRows : public ByteRows {
   std::vector<uint8_t> line_;
 };
 
+enum Arithmetic : int64_t { kAdd = 0, kSubtract, kMultiply, kDivide };
+
+// A sequence of operations on rows of floats, each with a number per channel, and rounded as in IEEE 754.
+class RowScaling {
+ public:
+  // `numbers` has those of one operation after the other: one for all channels, or one for each.
+  RowScaling(std::vector<Arithmetic> operations, const std::vector<float>& numbers, int64_t values);
+  void operator()(float* row) const;
+
+ private:
+  std::vector<Arithmetic> operations_;
+  std::vector<float> numbers_;  // for each operation as many as the row has values
+  int64_t values_;
+};
+
 enum Rounding : int64_t { kFloats = 0, kNearest, kTruncated };  // to bytes, half to even or towards 0
+
+// Images that are resized to one size.
 struct Resized {
+  int64_t height, width;
   Rounding rounding;
-  bool mirrored;
+  const int64_t* mirrored;    // a flag for each image
+  const RowScaling* scaling;  // what is done with floats at last, or null
+
+  int64_t bytes(int64_t channels) const { return height * width * channels * (rounding == kFloats ? int64_t(sizeof(float)) : 1); }
 };
 
 // The same bits as resize_bilinear, as floats or as bytes, without other memory than a few rows; false if a row is null.
-bool resize_rows(ByteRows& rows, ImageShape shape, int64_t height, int64_t width, Resized how, void* out);
+// `image` is its number among those of `how` and in `out`, where all are contiguous.
+bool resize_rows(ByteRows& rows, ImageShape shape, const Resized& how, int64_t image, void* out);
 
-// The window of each image at height × width, contiguous in `out`, which is float or uint8.
-void resize_windows(const Images<uint8_t>& images, const Cut* windows, int64_t height, int64_t width, Rounding rounding,
-                    const int64_t* mirrored, void* out);
+// The window of each image, contiguous in `out`, which is float or uint8.
+void resize_windows(const Images<uint8_t>& images, const Cut* windows, const Resized& how, void* out);
 
 enum Adjustment : int { kBrightness = 0, kContrast, kSaturation, kHue };
 
@@ -120,7 +141,6 @@ enum Adjustment : int { kBrightness = 0, kContrast, kSaturation, kHue };
 template <typename T>
 void adjust_images(Adjustment what, const Images<T>& images, const float* factors, T* out);
 
-enum Arithmetic : int64_t { kAdd = 0, kSubtract, kMultiply, kDivide };
 struct Operation {
   Arithmetic what;
   float number;

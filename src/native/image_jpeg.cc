@@ -108,14 +108,10 @@ void decode_jpegs(const Jpegs& jpegs, const int64_t* starts, uint8_t* out, bool*
   decode_each(jpegs, made, [=](JpegRows& rows, int64_t i) { return rows.copy_to(out + starts[i]); });
 }
 
-void decode_and_resize_jpegs(const Jpegs& jpegs, int64_t height, int64_t width, Rounding rounding, const int64_t* mirrored,
-                             void* out, bool* made) {
+void decode_and_resize_jpegs(const Jpegs& jpegs, const Resized& how, void* out, bool* made) {
   decode_each(jpegs, made, [&](JpegRows& rows, int64_t i) {
     const Cut& window = jpegs.windows[i];
-    const int64_t channels = jpegs.shapes[i].channels;
-    const int64_t bytes = height * width * channels * (rounding == kFloats ? int64_t(sizeof(float)) : 1);
-    return resize_rows(rows, {window.height, window.width, channels}, height, width, {rounding, mirrored[i] != 0},
-                       static_cast<uint8_t*>(out) + i * bytes);
+    return resize_rows(rows, {window.height, window.width, jpegs.shapes[i].channels}, how, i, out);
   });
 }
 

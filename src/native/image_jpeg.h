@@ -46,8 +46,7 @@ struct Jpegs {
 // The windows of all, each at its start in `out`; made[i] is false for those that could not be decoded.
 void decode_jpegs(const Jpegs& jpegs, const int64_t* starts, uint8_t* out, bool* made);
 
-// The same, resized to height × width, contiguous in `out`, which is float or uint8.
-void decode_and_resize_jpegs(const Jpegs& jpegs, int64_t height, int64_t width, Rounding rounding, const int64_t* mirrored,
-                             void* out, bool* made);
+// The same, resized, contiguous in `out`, which is float or uint8.
+void decode_and_resize_jpegs(const Jpegs& jpegs, const Resized& how, void* out, bool* made);
 
 }  // namespace headrace

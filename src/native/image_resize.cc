@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -210,7 +211,8 @@ void resize_one(const float* image, ImageShape shape, int64_t height, int64_t wi
 
 void resize_one(const uint8_t* image, ImageShape shape, int64_t height, int64_t width, float* out) {
   WindowRows rows(image, shape, {0, 0, shape.height, shape.width, 0});
-  resize_rows(rows, shape, height, width, {kFloats, false}, out);
+  const int64_t plain = 0;
+  resize_rows(rows, shape, {height, width, kFloats, &plain, nullptr}, 0, out);
 }
 
 // A float from 0 to 255 as a byte: adding this rounds it to an integer, half to even.
@@ -239,16 +241,20 @@ void blend(const float* top, const float* bottom, float part, int64_t count, Rou
 }
 
 template <typename T>
-bool resize_to(ByteRows& rows, ImageShape shape, int64_t height, int64_t width, Resized how, T* out) {
-  const int64_t made = width * shape.channels;
-  std::vector<T> line(how.mirrored ? size_t(made) : 0);
+bool resize_to(ByteRows& rows, ImageShape shape, const Resized& how, bool mirrored, T* out) {
+  const int64_t made = how.width * shape.channels;
+  std::vector<T> line(mirrored ? size_t(made) : 0);
   const auto take = [&](const float* top, const float* bottom, float part, int64_t i) {
-    if (!how.mirrored) return blend(top, bottom, part, made, how.rounding, out + i * made);
-    blend(top, bottom, part, made, how.rounding, line.data());
-    mirror_row(reinterpret_cast<const uint8_t*>(line.data()), width, shape.channels * int64_t(sizeof(T)),
+    T* const row = mirrored ? line.data() : out + i * made;
+    blend(top, bottom, part, made, how.rounding, row);
+    if constexpr (std::is_same_v<T, float>) {
+      if (how.scaling) (*how.scaling)(row);
+    }
+    if (!mirrored) return;
+    mirror_row(reinterpret_cast<const uint8_t*>(row), how.width, shape.channels * int64_t(sizeof(T)),
                reinterpret_cast<uint8_t*>(out + i * made));
   };
-  return between_all([&](int64_t y) { return rows.row(y); }, shape, height, width, take);
+  return between_all([&](int64_t y) { return rows.row(y); }, shape, how.height, how.width, take);
 }
 
 }  // namespace
@@ -270,20 +276,19 @@ const uint8_t* WindowRows::row(int64_t y) {
   return line_.data();
 }
 
-bool resize_rows(ByteRows& rows, ImageShape shape, int64_t height, int64_t width, Resized how, void* out) {
-  if (how.rounding == kFloats) return resize_to(rows, shape, height, width, how, static_cast<float*>(out));
-  return resize_to(rows, shape, height, width, how, static_cast<uint8_t*>(out));
+bool resize_rows(ByteRows& rows, ImageShape shape, const Resized& how, int64_t image, void* out) {
+  const bool mirrored = how.mirrored[image] != 0;
+  uint8_t* const bytes = static_cast<uint8_t*>(out) + image * how.bytes(shape.channels);
+  if (how.rounding == kFloats) return resize_to(rows, shape, how, mirrored, reinterpret_cast<float*>(bytes));
+  return resize_to(rows, shape, how, mirrored, bytes);
 }
 
-void resize_windows(const Images<uint8_t>& images, const Cut* windows, int64_t height, int64_t width, Rounding rounding,
-                    const int64_t* mirrored, void* out) {
-  in_pieces(images.count, 1, [=](int64_t begin, int64_t end) {
+void resize_windows(const Images<uint8_t>& images, const Cut* windows, const Resized& how, void* out) {
+  in_pieces(images.count, 1, [=, &how](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const ImageShape shape = images.shapes[i];
-      const int64_t bytes = height * width * shape.channels * (rounding == kFloats ? int64_t(sizeof(float)) : 1);
       WindowRows rows(images.data + images.starts[i], shape, windows[i]);
-      resize_rows(rows, {windows[i].height, windows[i].width, shape.channels}, height, width, {rounding, mirrored[i] != 0},
-                  static_cast<uint8_t*>(out) + i * bytes);
+      resize_rows(rows, {windows[i].height, windows[i].width, shape.channels}, how, i, out);
     }
   });
 }

@@ -58,7 +58,39 @@ bool divide_by(float divisor, float high, float low) {
   return true;
 }
 
+HEADRACE_INLINE void change_each_inline(Arithmetic what, const float* numbers, int64_t count, float* values) {
+  switch (what) {
+    case kAdd:
+      for (int64_t i = 0; i < count; ++i) values[i] += numbers[i];
+      break;
+    case kSubtract:
+      for (int64_t i = 0; i < count; ++i) values[i] -= numbers[i];
+      break;
+    case kMultiply:
+      for (int64_t i = 0; i < count; ++i) values[i] *= numbers[i];
+      break;
+    case kDivide:
+      for (int64_t i = 0; i < count; ++i) values[i] /= numbers[i];
+      break;
+  }
+}
+HEADRACE_DISPATCH(void, change_each, (Arithmetic what, const float* numbers, int64_t count, float* values), (what, numbers, count, values))
+
 }  // namespace
+
+RowScaling::RowScaling(std::vector<Arithmetic> operations, const std::vector<float>& numbers, int64_t values)
+    : operations_(std::move(operations)), numbers_(operations_.size() * size_t(values)), values_(values) {
+  const size_t each = numbers.size() / operations_.size();
+  for (size_t i = 0; i < numbers_.size(); ++i) numbers_[i] = numbers[i / size_t(values) * each + i % size_t(values) % each];
+}
+
+void RowScaling::operator()(float* row) const {
+  const float* numbers = numbers_.data();
+  for (const Arithmetic what : operations_) {
+    change_each(what, numbers, values_, row);
+    numbers += values_;
+  }
+}
 
 Scaling::Scaling(std::vector<Operation> operations) : operations_(std::move(operations)) {
   const Operation first = operations_[0];

@@ -18,6 +18,7 @@ bool Decoder::open(const uint8_t* data, size_t size, ImageShape shape, const Wan
   wanted_ = wanted;
   used_ = wanted.colours ? file_.component_count : 1;
   if (!build_tables()) return false;
+  list_blocks();
   const Component& first = file_.components[0];
   tall_ = kBlock * first.rows;
   wide_ = kBlock * first.columns;
@@ -42,6 +43,18 @@ bool Decoder::build_tables() {
     if (i < used_) set_factors(file_.quantisations[component.quantisation], wanted_.fast_dct, factors_[i]);
   }
   return true;
+}
+
+void Decoder::list_blocks() {
+  block_count_ = 0;
+  for (int i = 0, before = 0; i < file_.component_count; ++i) {
+    const Component& component = file_.components[i];
+    for (int y = 0; y < component.rows; ++y, before += kMcusAtOnce * component.columns) {
+      for (int x = 0; x < component.columns; ++x) {
+        blocks_[block_count_++] = {{&dc_[component.dc], &ac_[component.ac]}, i, before + x, component.columns};
+      }
+    }
+  }
 }
 
 // As libjpeg-turbo does: it interpolates colours of half the width or height, but no rows of one or two samples.
@@ -99,27 +112,19 @@ bool Decoder::read_mcus(int64_t count) {
 
 template <bool kStored>
 bool Decoder::read_run(int64_t first, int64_t count) {
-  BitReader reader = reader_;
+  BitReader reader = reader_;  // in registers
   for (int64_t mcu = first; mcu < first + count; ++mcu) {
-    int base = 0;  // blocks before those of the component
-    for (int i = 0; i < file_.component_count; ++i) {
-      const Component& component = file_.components[i];
-      const BlockTables tables{&dc_[component.dc], &ac_[component.ac]};
-      const int in_row = kMcusAtOnce * component.columns;
-      for (int y = 0; y < component.rows; ++y) {
-        for (int x = 0; x < component.columns; ++x) {
-          if (!kStored || i >= used_) {
-            if (!skip_block(reader, tables, last_dc_[i])) return false;
-            continue;
-          }
-          const int block = base + y * in_row + int(mcu) * component.columns + x;
-          int16_t* const to = coefficients_ + block / 2 * kPairSize + block % 2 * kBlock;
-          const int last = decode_block(reader, tables, last_dc_[i], to);
-          if (last < 0) return false;
-          last_[block] = uint8_t(last);
-        }
+    for (int i = 0; i < block_count_; ++i) {
+      const McuBlock& of = blocks_[i];
+      if (!kStored || of.component >= used_) {
+        if (decode_block<false>(reader, of.tables, last_dc_[of.component], nullptr) < 0) return false;
+        continue;
       }
-      base += in_row * component.rows;
+      const int block = of.first + int(mcu) * of.step;
+      int16_t* const to = coefficients_ + block / 2 * kPairSize + block % 2 * kBlock;
+      const int last = decode_block<true>(reader, of.tables, last_dc_[of.component], to);
+      if (last < 0) return false;
+      last_[block] = uint8_t(last);
     }
   }
   reader_ = reader;

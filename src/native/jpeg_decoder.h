@@ -49,8 +49,14 @@ class Decoder {
     int64_t first, stop;
   };
   enum Upsampling { kSame, kRepeated, kInterpolated };
+  struct McuBlock {
+    BlockTables tables;
+    int component;
+    int first, step;  // its place among the blocks of kMcusAtOnce MCUs: in the first, and from one to the next
+  };
 
   bool build_tables();
+  void list_blocks();
   void choose_upsampling();
   void choose_ranges();
   bool start_interval();
@@ -69,7 +75,8 @@ class Decoder {
   ScanData scan_;
   BitReader reader_;
   Wanted wanted_{};
-  int used_ = 0;
+  int used_ = 0, block_count_ = 0;
+  McuBlock blocks_[kMostBlocks];
   bool exact_ = true, begun_ = false;
   int last_dc_[kMaxComponents];
   int64_t before_restart_ = 0;                                  // MCUs

@@ -13,10 +13,11 @@ constexpr int kBlock = 8;  // rows and columns of a DCT block
 // block by its position in zigzag order.
 constexpr int kPairRow = 2 * kBlock;
 constexpr int kPairSize = kBlock * kPairRow;
-constexpr uint8_t kPlaces[kBlock * kBlock] = {
+constexpr uint8_t kPlaces[kBlock * kBlock + 16] = {
     0, 1, 16, 32, 17, 2, 3, 18, 33, 48, 64, 49, 34, 19, 4, 5, 20, 35, 50, 65, 80, 96, 81, 66, 51, 36, 21, 6, 7,
     22, 37, 52, 67, 82, 97, 112, 113, 98, 83, 68, 53, 38, 23, 39, 54, 69, 84, 99, 114, 115, 100, 85, 70, 55, 71,
-    86, 101, 116, 117, 102, 87, 103, 118, 119};
+    86, 101, 116, 117, 102, 87, 103, 118, 119,
+    119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 119};  // those that a wrong code may reach
 
 constexpr int kMaxComponents = 3;
 constexpr int kMaxTables = 4;

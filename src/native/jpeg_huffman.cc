@@ -2,90 +2,53 @@
 
 #include <algorithm>
 
-#include "cpu.h"
-
 namespace headrace::jpeg {
 namespace {
 
-constexpr int kLast = kBlock * kBlock - 1;
 constexpr int kMostDc = 15;  // bits of a difference
+constexpr int kEntries = 1 << kLookupBits;
 
-Entry entry(int bits, int value_bits, int step, int value) {
-  return {uint32_t(bits | value_bits << 5 | step << 9) | uint32_t(value) << 16};
-}
-
-// A value of `size` bits: those that begin with 0 are negative.
-inline int extend(int bits, int size) { return bits < 1 << (size - 1) ? bits - (1 << size) + 1 : bits; }
-
+// The code that some bits begin with.
 struct Code {
-  int length, symbol;  // the length is 0 if there is no such code
+  uint8_t length, symbol;  // the length is 0 if they are too few
+
+  int size() const { return symbol & 15; }
+  int bits() const { return length + size(); }
+  int step() const { return (symbol >> 4) + 1; }
+  bool is_coefficient() const { return size() || symbol == kZeros; }
 };
 
-// The code of more than kLookupBits that these bits begin with.
-Code long_code(uint64_t bits, const HuffmanTable& table) {
-  const uint32_t next = uint32_t(bits >> 48);
-  for (int length = kLookupBits + 1; length <= 16; ++length) {
-    if (next >= table.limits[length]) continue;
-    return {length, table.code.symbols[uint8_t(int(next >> (16 - length)) + table.offsets[length])]};
+// The code that these bits begin with, kLookupBits as the index of an entry, of which the first of the value is one.
+Entry entry_of(Code code, int step, int index) {
+  constexpr uint64_t kSearched = Entry::kOther << 6;
+  if (!code.length || (code.size() && code.length == kLookupBits)) return {kSearched};
+  const int known = index >> (kLookupBits - code.length);
+  const bool negative = code.size() && !(index >> (kLookupBits - code.length - 1) & 1);
+  const int added = -(known << code.size()) - (negative ? (1 << code.size()) - 1 : 0);
+  return {uint64_t(code.bits() | step << 6 | (64 - code.bits()) << 19) | uint64_t(uint16_t(added)) << 32};
+}
+
+Entry ac_entry(const Code* codes, int index) {
+  const Code code = codes[index];
+  if (!code.is_coefficient()) {
+    Entry made = entry_of(code, Entry::kOther, index);
+    if (code.length && code.symbol == 0) made.fields |= Entry::kEnds;
+    return made;
   }
-  return {0, 0};
-}
-
-// The value in the next bits, of which 25 or more are valid.
-inline int read_value(BitReader& reader, int size) {
-  if (size == 0) return 0;
-  const int value = int(reader.bits >> (64 - size));
-  reader.drop(size);
-  return extend(value, size);
-}
-
-inline bool read_dc(BitReader& reader, const HuffmanTable& table, int& last_dc) {
-  if (reader.unread() < 0) return false;
-  reader.refill();
-  const Entry found = table.lookup[reader.bits >> (64 - kLookupBits)];
-  int difference = found.value();
-  if (found.step() == 0) {
-    const Code code = long_code(reader.bits, table);
-    if (code.length == 0) return false;
-    reader.drop(code.length);
-    difference = read_value(reader, code.symbol);
-  } else if (found.value_bits()) {
-    reader.drop(found.bits() - found.value_bits());
-    difference = read_value(reader, found.value_bits());
+  Entry made = entry_of(code, code.step(), index);
+  const int left = kLookupBits - code.bits();
+  if (left <= 0) return made;
+  const int rest = index << code.bits() & (kEntries - 1);
+  const Code second = codes[rest];
+  if (!second.length || second.bits() > left || (!second.is_coefficient() && second.symbol)) return made;
+  if (second.symbol == 0) {
+    made.fields |= Entry::kEnds;
   } else {
-    reader.drop(found.bits());
+    const int value = value_of(uint64_t(rest >> (kLookupBits - second.bits())), second.size());
+    made.fields |= uint64_t(second.step()) << 13 | uint64_t(uint16_t(value)) << 48;
   }
-  last_dc += difference;
-  return last_dc >= INT16_MIN && last_dc <= INT16_MAX;
-}
-
-// The coefficients after the first. `kStored` is false for blocks that are not looked at.
-template <bool kStored>
-inline int read_ac(BitReader& reader, const HuffmanTable& table, int16_t* coefficients) {
-  int position = 0;
-  while (position < kLast) {
-    const Entry found = table.lookup[reader.bits >> (64 - kLookupBits)];
-    reader.refill();
-    int step = found.step(), value = found.value();
-    if (step == 0) {
-      const Code code = long_code(reader.bits, table);
-      const int size = code.symbol & 15;
-      if (code.length == 0 || (size == 0 && code.symbol != 0xF0 && code.symbol != 0)) return -1;
-      reader.drop(code.length);
-      step = code.symbol ? (code.symbol >> 4) + 1 : Entry::kEnd;
-      value = read_value(reader, size);
-    } else if (kStored && found.value_bits()) {
-      reader.drop(found.bits() - found.value_bits());
-      value = read_value(reader, found.value_bits());
-    } else {
-      reader.drop(found.bits());
-    }
-    const int next = position + step;
-    if (next > kLast) return step == Entry::kEnd ? position : -1;
-    position = next;
-    if (kStored) coefficients[kPlaces[position]] = int16_t(value);
-  }
-  return position;
+  made.fields += uint64_t(second.bits());
+  return made;
 }
 
 }  // namespace
@@ -93,7 +56,7 @@ inline int read_ac(BitReader& reader, const HuffmanTable& table, int16_t* coeffi
 bool build(const HuffmanCode& code, bool is_dc, HuffmanTable& table) {
   if (table.code.known && std::memcmp(&table.code, &code, sizeof code) == 0) return true;
   table.code.known = false;
-  std::fill_n(table.lookup, 1 << kLookupBits, entry(0, 0, 0, 0));
+  Code codes[kEntries]{};
   uint32_t next = 0;
   int symbols = 0;
   table.limits[0] = 0;
@@ -102,22 +65,29 @@ bool build(const HuffmanCode& code, bool is_dc, HuffmanTable& table) {
     const int count = code.counts[length];
     if (next + uint32_t(count) >= uint32_t(1) << length && count) return false;  // no code has only ones
     for (int i = 0; i < count; ++i, ++next, ++symbols) {
-      const int symbol = code.symbols[symbols], size = symbol & 15;
-      int step = (symbol >> 4) + 1;
+      const uint8_t symbol = code.symbols[symbols];
       if (is_dc && symbol > kMostDc) return false;
       if (length > kLookupBits) continue;
-      if (!is_dc && !size && symbol != 0xF0) step = symbol ? Entry::kEnd + 1 : Entry::kEnd;
       const int rest = kLookupBits - length;
-      for (uint32_t tail = 0; tail < uint32_t(1) << rest; ++tail) {
-        Entry& made = table.lookup[next << rest | tail];
-        const int value = size && size <= rest ? extend(int(tail >> (rest - size)), size) : 0;
-        made = entry(length + size, size > rest ? size : 0, step, value);
-      }
+      std::fill_n(codes + (next << rest), 1 << rest, Code{uint8_t(length), symbol});
     }
     table.limits[length] = next << (16 - length);
   }
+  for (int i = 0; i < kEntries; ++i) {
+    const Code found = codes[i];
+    table.lookup[i] = is_dc ? entry_of(found, 0, i) : ac_entry(codes, i);
+  }
   table.code = code;
   return true;
+}
+
+LongCode long_code(uint64_t bits, const HuffmanTable& table) {
+  const uint32_t next = uint32_t(bits >> 48);
+  for (int length = kLookupBits; length <= 16; ++length) {
+    if (next >= table.limits[length]) continue;
+    return {length, table.code.symbols[uint8_t(int(next >> (16 - length)) + table.offsets[length])]};
+  }
+  return {0, 0};
 }
 
 void ScanData::open(const uint8_t* data, size_t size, size_t offset) {
@@ -159,21 +129,5 @@ bool ScanData::next() {
 }
 
 bool ScanData::at_end_of_image() const { return size_ - at_ >= 2 && data_[at_] == 0xFF && data_[at_ + 1] == 0xD9; }
-
-int decode_block(BitReader& reader, BlockTables tables, int& last_dc, int16_t* coefficients) {
-  BitReader local = reader;  // in registers
-  if (!read_dc(local, *tables.dc, last_dc)) return -1;
-  coefficients[0] = int16_t(last_dc);
-  const int last = read_ac<true>(local, *tables.ac, coefficients);
-  reader = local;
-  return last;
-}
-
-bool skip_block(BitReader& reader, BlockTables tables, int& last_dc) {
-  BitReader local = reader;
-  if (!read_dc(local, *tables.dc, last_dc) || read_ac<false>(local, *tables.ac, nullptr) < 0) return false;
-  reader = local;
-  return true;
-}
 
 }  // namespace headrace::jpeg

@@ -6,24 +6,33 @@
 #include <cstring>
 #include <memory>
 
+#include "cpu.h"
 #include "jpeg_file.h"
 
 namespace headrace::jpeg {
 
 constexpr int kLookupBits = 10;
+constexpr int kLast = kBlock * kBlock - 1;
+constexpr int kZeros = 0xF0;  // the AC code of 16 coefficients that are 0
 
-// What the next bits begin with, as fields of 32 bits: how many bits the code and its value have (5), how many bits of
-// the value are not in the lookup, which are all or none (4), by how many positions the coefficient is further on (7),
-// and its value (16). All are 0 if the code is longer than the lookup.
+// What the next bits begin with: a code and its value; for AC codes also the next coefficient or the end of the block, if
+// the lookup has all bits of it. `step` is how far a coefficient is from the one before.
 struct Entry {
-  uint32_t fields;
+  uint64_t fields;
 
-  static constexpr int kEnd = 64;  // the step of the code that ends a block: beyond any position
+  static constexpr uint64_t kEnds = 1 << 18;
+  static constexpr int kOther = 127;  // the step of a code that is no coefficient, or longer than the lookup
 
-  int bits() const { return int(fields & 31); }
-  int value_bits() const { return int(fields >> 5 & 15); }
-  int step() const { return int(fields >> 9 & 127); }
-  int value() const { return int32_t(fields) >> 16; }
+  int bits() const { return int(fields & 63); }  // of all that the entry stands for; 0 if the code has to be looked for
+  int step() const { return int(fields >> 6 & 127); }
+  int second_step() const { return int(fields >> 13 & 31); }  // 0 if there is no second coefficient
+  bool ends() const { return fields & kEnds; }
+  int second_value() const { return int16_t(fields >> 48); }
+
+  // Of the first code with its value: 64 less their bits, and the value, from the bits that the entry was found for. It
+  // is their sum with a number that takes away the code, and 2^n - 1 if the value has n bits of which the first is 0.
+  int first_shift() const { return int(fields >> 19 & 63); }
+  int first_value(uint64_t bits) const { return int16_t(uint16_t(bits >> first_shift()) + uint16_t(fields >> 32)); }
 };
 
 struct HuffmanTable {
@@ -84,11 +93,91 @@ struct BlockTables {
   const HuffmanTable *dc, *ac;
 };
 
-// Decode a block into `coefficients`, which are 0. Returns the zigzag position of the last one, or -1 if the code is
-// wrong. `last_dc` is updated.
-int decode_block(BitReader& reader, BlockTables tables, int& last_dc, int16_t* coefficients);
+struct LongCode {
+  int length, symbol;  // the length is 0 if there is no such code
+};
+// The code of kLookupBits or more that these bits begin with.
+LongCode long_code(uint64_t bits, const HuffmanTable& table);
 
-// Read over a block; whether its code is right.
-bool skip_block(BitReader& reader, BlockTables tables, int& last_dc);
+// The value in the last `size` of these bits: those that begin with 0 are negative.
+inline int value_of(uint64_t bits, int size) {
+  const int ones = (1 << size) - 1, value = int(bits) & ones;
+  return value - (value <= ones >> 1 ? ones : 0);
+}
+
+HEADRACE_INLINE bool read_dc(BitReader& reader, const HuffmanTable& table, int& last_dc) {
+  if (reader.unread() < 0) return false;
+  reader.refill();
+  const Entry found = table.lookup[reader.bits >> (64 - kLookupBits)];
+  int bits = found.bits(), difference = found.first_value(reader.bits);
+  if (bits == 0) [[unlikely]] {
+    const LongCode code = long_code(reader.bits, table);
+    if (code.length == 0) return false;
+    bits = code.length + code.symbol;
+    difference = value_of(reader.bits >> (64 - bits), code.symbol);
+  }
+  last_dc += difference;
+  reader.drop(bits);
+  return last_dc >= INT16_MIN && last_dc <= INT16_MAX;
+}
+
+enum class Read { kMore, kEnd, kWrong };
+
+// The end of a block, the last coefficient of one, or a code that is longer than the lookup.
+template <bool kStored>
+HEADRACE_INLINE Read read_other(BitReader& reader, const HuffmanTable& table, Entry found, int& position, int16_t* coefficients) {
+  if (found.step() != Entry::kOther) {
+    position += found.step();
+    if (kStored) coefficients[kPlaces[kLast]] = int16_t(found.first_value(reader.bits));
+    reader.drop(64 - found.first_shift());
+    return position == kLast ? Read::kEnd : Read::kWrong;
+  }
+  if (found.bits()) {
+    reader.drop(found.bits());
+    return found.ends() ? Read::kEnd : Read::kWrong;
+  }
+  const LongCode code = long_code(reader.bits, table);
+  const int size = code.symbol & 15, bits = code.length + size;
+  if (code.length == 0) return Read::kWrong;
+  const int value = value_of(reader.bits >> (64 - bits), size);
+  reader.drop(bits);
+  if (code.symbol == 0) return Read::kEnd;
+  position += (code.symbol >> 4) + 1;
+  if (position > kLast || (size == 0 && code.symbol != kZeros)) return Read::kWrong;
+  if (kStored) coefficients[kPlaces[position]] = int16_t(value);
+  return position == kLast ? Read::kEnd : Read::kMore;
+}
+
+// Decode a block into `coefficients`, which are 0. Returns the zigzag position of the last one, or -1 if the code is
+// wrong. `last_dc` is updated. If not `kStored`, the block is read over.
+template <bool kStored>
+HEADRACE_INLINE int decode_block(BitReader& reader, BlockTables tables, int& last_dc, int16_t* coefficients) {
+  if (!read_dc(reader, *tables.dc, last_dc)) return -1;
+  if (kStored) coefficients[0] = int16_t(last_dc);
+  const HuffmanTable& table = *tables.ac;
+  const Entry* const lookup = table.lookup;
+  int position = 0;
+  while (true) {
+    reader.refill();
+    for (int i = 0; i < 2; ++i) {
+      const Entry found = lookup[reader.bits >> (64 - kLookupBits)];
+      const int first = position + found.step();
+      if (first >= kLast) [[unlikely]] {
+        const Read read = read_other<kStored>(reader, table, found, position, coefficients);
+        if (read == Read::kMore) break;
+        return read == Read::kEnd ? position : -1;
+      }
+      position = first + found.second_step();
+      if (kStored) {
+        coefficients[kPlaces[position]] = int16_t(found.second_value());
+        // At the same place if there is no second one.
+        coefficients[kPlaces[first]] = int16_t(found.first_value(reader.bits));
+      }
+      reader.drop(found.bits());
+      if (found.ends()) return first;
+      if (position >= kLast) return position == kLast ? position : -1;
+    }
+  }
+}
 
 }  // namespace headrace::jpeg

@@ -188,9 +188,10 @@ struct Rgb {
 };
 
 // R = Y + 1.402 Cr, G = Y - 0.34414 Cb - 0.71414 Cr, B = Y + 1.772 Cb, of integers with 16 more bits.
-HEADRACE_LANE Rgb rgb_of(V y, V cb, V cr) {
+HEADRACE_LANE Rgb rgb_of(const uint8_t* at_y, const uint8_t* at_cb, const uint8_t* at_cr) {
+  const V y = load_bytes(at_y);
   const V center = all(128), one = all(1);
-  cb = cb - center, cr = cr - center;
+  const V cb = load_bytes(at_cb) - center, cr = load_bytes(at_cr) - center;
   const V to_blue = right<1>(high_product(cb + cb, all(-14942)) + one) + cb + cb;
   const V to_red = right<1>(high_product(cr + cr, all(26345)) + one) + cr;
   const WidePair green = rotate(cb, cr, -22554, 18734);
@@ -200,28 +201,46 @@ HEADRACE_LANE Rgb rgb_of(V y, V cb, V cr) {
 
 #if HEADRACE_LANES == 16
 
-// 16 pixels: three vectors of bytes by turns.
-HEADRACE_LANE void store_by_turns(__m128i red, __m128i green, __m128i blue, uint8_t* out) {
-  const auto at = [=](int part) __attribute__((always_inline, target("avx2"))) {
-    alignas(16) int8_t from[3][16];
+// Bytes of three colours by turns, in each half of 16 pixels: the three parts of 16 bytes of both.
+struct ByTurns {
+  __m256i parts[3];
+};
+HEADRACE_LANE ByTurns by_turns(__m256i red, __m256i green, __m256i blue) {
+  ByTurns made;
+  const __m256i colours[3] = {red, green, blue};
+  for (int part = 0; part < 3; ++part) {
+    alignas(32) int8_t from[3][32];
     for (int i = 0; i < 16; ++i) {
       const int byte = part * 16 + i;
-      for (int c = 0; c < 3; ++c) from[c][i] = byte % 3 == c ? int8_t(byte / 3) : int8_t(-1);
+      for (int c = 0; c < 3; ++c) from[c][i] = from[c][i + 16] = byte % 3 == c ? int8_t(byte / 3) : int8_t(-1);
     }
-    const auto take = [&](__m128i v, int c) __attribute__((always_inline, target("avx2"))) {
-      return _mm_shuffle_epi8(v, _mm_load_si128(reinterpret_cast<const __m128i*>(from[c])));
-    };
-    const __m128i made = _mm_or_si128(_mm_or_si128(take(red, 0), take(green, 1)), take(blue, 2));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + part * 16), made);
-  };
-  at(0), at(1), at(2);
+    __m256i bytes = _mm256_setzero_si256();
+    for (int c = 0; c < 3; ++c) {
+      const __m256i places = _mm256_load_si256(reinterpret_cast<const __m256i*>(from[c]));
+      bytes = _mm256_or_si256(bytes, _mm256_shuffle_epi8(colours[c], places));
+    }
+    made.parts[part] = bytes;
+  }
+  return made;
 }
 
-HEADRACE_LANE __m128i bytes_of(V v) {
-  return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi16(v.r, v.r), 0x08));
-}
+HEADRACE_LANE __m256i bytes_of(V a, V b) { return _mm256_permute4x64_epi64(_mm256_packus_epi16(a.r, b.r), 0xD8); }
+
 HEADRACE_LANE void store_rgb(Rgb rgb, uint8_t* out) {
-  store_by_turns(bytes_of(rgb.red), bytes_of(rgb.green), bytes_of(rgb.blue), out);
+  const ByTurns made = by_turns(bytes_of(rgb.red, rgb.red), bytes_of(rgb.green, rgb.green), bytes_of(rgb.blue, rgb.blue));
+  for (int part = 0; part < 3; ++part) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16 * part), _mm256_castsi256_si128(made.parts[part]));
+  }
+}
+
+// Twice as many pixels.
+HEADRACE_LANE void store_rgb(Rgb first, Rgb second, uint8_t* out) {
+  const ByTurns made = by_turns(bytes_of(first.red, second.red), bytes_of(first.green, second.green), bytes_of(first.blue, second.blue));
+  const auto [a, b, c] = made.parts;
+  auto* const to = reinterpret_cast<__m256i*>(out);
+  _mm256_storeu_si256(to, _mm256_permute2x128_si256(a, b, 0x20));
+  _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(c, a, 0x30));
+  _mm256_storeu_si256(to + 2, _mm256_permute2x128_si256(b, c, 0x31));
 }
 
 #else
@@ -233,36 +252,51 @@ HEADRACE_LANE void store_rgb(Rgb rgb, uint8_t* out) {
   store_bytes(rgb.blue, blue);
   for (int i = 0; i < kLanes; ++i) out[3 * i] = red[i], out[3 * i + 1] = green[i], out[3 * i + 2] = blue[i];
 }
+HEADRACE_LANE void store_rgb(Rgb first, Rgb second, uint8_t* out) {
+  store_rgb(first, out);
+  store_rgb(second, out + 3 * kLanes);
+}
 
 #endif
 
 void to_rgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int64_t count, uint8_t* out) {
-  for (int64_t i = 0; i < count; i += kLanes) {
-    store_rgb(rgb_of(load_bytes(y + i), load_bytes(cb + i), load_bytes(cr + i)), out + 3 * i);
+  int64_t i = 0;
+  for (; i + kLanes < count; i += 2 * kLanes) {
+    const int64_t next = i + kLanes;
+    store_rgb(rgb_of(y + i, cb + i, cr + i), rgb_of(y + next, cb + next, cr + next), out + 3 * i);
   }
+  if (i < count) store_rgb(rgb_of(y + i, cb + i, cr + i), out + 3 * i);
 }
 
 void grey_to_rgb(const uint8_t* y, int64_t count, uint8_t* out) {
   for (int64_t i = 0; i < count; ++i) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = y[i];
 }
 
+HEADRACE_LANE V thrice(V v) { return v + v + v; }
+HEADRACE_LANE V weigh(const uint8_t* near, const uint8_t* far) { return thrice(load_bytes(near)) + load_bytes(far); }
+
 void widen(const uint8_t* near, int64_t count, uint8_t* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    out[2 * i] = uint8_t((3 * near[i] + near[i - 1] + 1) >> 2);
-    out[2 * i + 1] = uint8_t((3 * near[i] + near[i + 1] + 2) >> 2);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const V most = thrice(load_bytes(near + i));
+    const V even = right<2>(most + load_bytes(near + i - 1) + all(1)), odd = right<2>(most + load_bytes(near + i + 1) + all(2));
+    store_pairs(even | left<8>(odd), out + 2 * i);
   }
 }
 
 void widen_between(const uint8_t* near, const uint8_t* far, int64_t count, uint8_t* out) {
-  const auto sum = [=](int64_t i) { return 3 * near[i] + far[i]; };
-  for (int64_t i = 0; i < count; ++i) {
-    out[2 * i] = uint8_t((3 * sum(i) + sum(i - 1) + 8) >> 4);
-    out[2 * i + 1] = uint8_t((3 * sum(i) + sum(i + 1) + 7) >> 4);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const V most = thrice(weigh(near + i, far + i));
+    const V even = right<4>(most + weigh(near + i - 1, far + i - 1) + all(8));
+    const V odd = right<4>(most + weigh(near + i + 1, far + i + 1) + all(7));
+    store_pairs(even | left<8>(odd), out + 2 * i);
   }
 }
 
 void between(const uint8_t* near, const uint8_t* far, int bias, int64_t count, uint8_t* out) {
-  for (int64_t i = 0; i < count; ++i) out[i] = uint8_t((3 * near[i] + far[i] + bias) >> 2);
+  const V round = all(int16_t(bias));
+  for (int64_t i = 0; i < count; i += kLanes) {
+    store_bytes(right<2>(weigh(near + i, far + i) + round), out + i);
+  }
 }
 
 constexpr PixelKernels kKernels{transform_fast, transform_accurate, to_rgb, grey_to_rgb, widen, widen_between, between};

@@ -32,6 +32,8 @@ struct V {
 };
 HEADRACE_LANE V load(const int16_t* from) { return {HEADRACE_WHOLE(load)(reinterpret_cast<const Register*>(from))}; }
 HEADRACE_LANE void store(V v, int16_t* to) { HEADRACE_WHOLE(store)(reinterpret_cast<Register*>(to), v.r); }
+// The low byte of each lane first.
+HEADRACE_LANE void store_pairs(V v, uint8_t* to) { HEADRACE_WHOLE(storeu)(reinterpret_cast<Register*>(to), v.r); }
 HEADRACE_LANE V all(int16_t value) { return {HEADRACE_OP(set1_epi16)(value)}; }
 HEADRACE_LANE V all_wide(int32_t value) { return {HEADRACE_OP(set1_epi32)(value)}; }
 HEADRACE_LANE V operator+(V a, V b) { return {HEADRACE_OP(add_epi16)(a.r, b.r)}; }
@@ -128,6 +130,9 @@ HEADRACE_LANE int limited(int value, int low, int high) { return value < low ? l
 
 HEADRACE_LANE V load(const int16_t* from) { return each([=](int i) { return from[i]; }); }
 HEADRACE_LANE void store(V v, int16_t* to) { std::memcpy(to, v.v, sizeof v.v); }
+HEADRACE_LANE void store_pairs(V v, uint8_t* to) {
+  for (int i = 0; i < 8; ++i) to[2 * i] = uint8_t(v.v[i]), to[2 * i + 1] = uint8_t(v.v[i] >> 8);
+}
 HEADRACE_LANE V all(int16_t value) { return each([=](int) { return value; }); }
 HEADRACE_LANE V all_wide(int32_t value) { return each_wide([=](int) { return value; }); }
 HEADRACE_LANE V operator+(V a, V b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }

@@ -93,11 +93,11 @@ void resize_windows_of(const Images<uint8_t>& images, int64_t height, int64_t wi
   const std::vector<int64_t> plain(mirrored.size());
   std::vector<float> floats(wanted.size());
   std::vector<uint8_t> bytes(wanted.size());
-  resize_windows(images, whole.data(), height, width, kFloats, plain.data(), floats.data());
+  resize_windows(images, whole.data(), {height, width, kFloats, plain.data(), nullptr}, floats.data());
   CHECK(floats == wanted);
-  resize_windows(images, whole.data(), height, width, kTruncated, plain.data(), bytes.data());
+  resize_windows(images, whole.data(), {height, width, kTruncated, plain.data(), nullptr}, bytes.data());
   for (size_t i = 0; i < bytes.size(); ++i) CHECK(bytes[i] == uint8_t(wanted[i]));
-  resize_windows(images, corner.data(), height, width, kNearest, mirrored.data(), bytes.data());
+  resize_windows(images, corner.data(), {height, width, kNearest, mirrored.data(), nullptr}, bytes.data());
 }
 
 template <typename T>

@@ -47,7 +47,7 @@ void decode_file(const Bytes& bytes, size_t option) {
   std::vector<float> resized(size_t(7 * 9 * channels));
   const int64_t offsets[2] = {0, int64_t(bytes.size())}, mirrored = 0;
   bool made = false;
-  decode_and_resize_jpegs({bytes.data(), offsets, &shape, &window, 1, how}, 7, 9, kFloats, &mirrored, resized.data(), &made);
+  decode_and_resize_jpegs({bytes.data(), offsets, &shape, &window, 1, how}, {7, 9, kFloats, &mirrored, nullptr}, resized.data(), &made);
   CHECK(made || !part.made);
   if (!whole.made) return;
   for (int64_t y = 0; y < window.height; ++y) {

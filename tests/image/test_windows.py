@@ -76,6 +76,12 @@ def twice(image):
     return I.resize(image, (8, 9)), I.central_crop(image, 0.5)
 
 
+def squared(image):
+    return image * image
+
+
+MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+DEVIATION = np.array([[[0.229, 0.224, 0.225]]], np.float32)
 FUSED = ["crop, resize, flip", "to bytes", "truncated", "rounded", "mirrored first", "central"]
 CHAINS = {
     "crop, resize, flip": lambda b, rng: I.random_flip_left_right(rrc(b, rng), rng),
@@ -84,6 +90,12 @@ CHAINS = {
     "rounded": lambda b, rng: np.rint(I.flip_left_right(rrc(b, rng))).astype(np.uint8),
     "only rounded": lambda b, rng: np.rint(rrc(b, rng)),
     "normalised": lambda b, rng: (rrc(b, rng) - np.float32(127)) / np.float32(128),
+    "per channel": lambda b, rng: (I.random_flip_left_right(rrc(b, rng), rng) / 255 - MEAN) / DEVIATION,
+    "numbers before and after": lambda b, rng: 2 * rrc(b, rng) + np.float32(0.1) - 1,
+    "divided by zero": lambda b, rng: (rrc(b, rng) + 1) / np.array([1, 0, 2], np.float32),
+    "from a number": lambda b, rng: 255 - rrc(b, rng),
+    "squared": lambda b, rng: squared(rrc(b, rng)),
+    "scaled, then to bytes": lambda b, rng: (rrc(b, rng) * np.float32(0.5)).astype(np.uint8),
     "to other integers": lambda b, rng: rrc(b, rng).astype(np.int32),
     "mirrored first": lambda b, rng: I.resize(I.random_flip_left_right(I.decode_image(b, 3), rng), (20, 21)),
     "mirrored, cropped, mirrored": lambda b, rng: I.flip_left_right(
@@ -105,10 +117,11 @@ def test_a_chain_gives_the_bits_of_its_functions_one_by_one(name, decoder):
     ds = hr.Dataset.from_tensor_slices(JPEGS)
     eager, traced = (ds.random_map(CHAINS[name], seed=3, mode=mode) for mode in ("eager", "auto"))
     assert "vectorised" in traced.explain()
-    for a, b in zip(eager, traced, strict=True):
-        for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (a, b)), strict=True):
-            assert one.dtype == other.dtype
-            np.testing.assert_array_equal(one, other)
+    with np.errstate(divide="ignore"):
+        for a, b in zip(eager, traced, strict=True):
+            for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (a, b)), strict=True):
+                assert one.dtype == other.dtype
+                np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("name", FUSED)
@@ -123,6 +136,40 @@ def test_a_chain_is_one_call(name, monkeypatch):
     monkeypatch.setattr(_native, "decode_and_resize_jpegs", lambda *args: rows.append(len(args[3])) or fused(*args))
     assert len(list(hr.Dataset.from_tensor_slices(JPEGS[:4] * 20).random_map(CHAINS[name], seed=3))) == 80
     assert sum(rows) == 80
+
+
+ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
+
+
+@pytest.mark.parametrize(
+    ("name", "operations"),
+    {
+        "normalised": [SUBTRACT, DIVIDE],
+        "per channel": [DIVIDE, SUBTRACT, DIVIDE],
+        "numbers before and after": [MULTIPLY, ADD, SUBTRACT],
+        "scaled, then to bytes": [MULTIPLY],
+        "divided by zero": [],
+        "from a number": [],
+        "squared": [],
+    }.items(),
+)
+def test_numbers_are_part_of_the_call_that_resizes(name, operations, monkeypatch):
+    if not has_same_pixels(fast_dct=True):
+        pytest.skip("simplejpeg rounds differently on this machine")
+    found, fused = [], _native.decode_and_resize_jpegs
+    monkeypatch.setattr(_native, "decode_and_resize_jpegs", lambda *args: found.append(args[10]) or fused(*args))
+    with np.errstate(divide="ignore"):
+        assert len(list(hr.Dataset.from_tensor_slices(JPEGS[:4] * 5).random_map(CHAINS[name], seed=3))) == 20
+    assert {tuple(each.tolist()) for each in found} - {()} == ({tuple(operations)} - {()})
+
+
+def test_numbers_per_channel_may_change_between_blocks():
+    numbers = np.array([1, 2, 3], np.float32)
+    ds = hr.Dataset.from_tensor_slices(JPEGS[:4]).map(lambda b: I.resize(I.decode_jpeg(b, 3), (9, 8)) * numbers)
+    before = list(ds)
+    numbers *= 2
+    for one, other in zip(before, ds, strict=True):
+        np.testing.assert_array_equal(2 * one, other)
 
 
 @pytest.mark.parametrize("sampling", ["444", "422", "420", "440", "411", "grey"])

@@ -11,10 +11,8 @@ from headrace.columns.dense import pooled
 from headrace.core.types import Array, DType
 from headrace.image.images import column_of_images, new_images
 from headrace.image.jpeg import JpegDecoder
-from headrace.trace.values import Deferred
-
-FLOATS, NEAREST, TRUNCATED = range(3)
-"""How resized pixels are given: in float32, or in uint8 rounded half to even, or towards 0."""
+from headrace.image.resizing import FLOATS, NEAREST, TRUNCATED, UNSCALED, Resizing
+from headrace.trace.values import Affine, Deferred
 
 
 class EncodedJpegs(Deferred):
@@ -73,15 +71,14 @@ class EncodedJpegs(Deferred):
         decoder.decode_windows(values, offsets, headers, self._windows, shapes, data, starts)
         return column_of_images(data, shapes)
 
-    def resize(self, height: int, width: int, rounding: int, mirrored: NDArray[np.int64] | None = None) -> Array | None:
+    def resize(self, how: Resizing) -> Array | None:
         """Return the windows at one size, bilinear; None if they differ in their channels."""
         if not self.resizable:
             return None
         decoder, values, offsets, headers, _ = self._source
         shapes = self.shapes
-        out = pooled((len(self), height, width, int(shapes[0, 2])), np.float32 if rounding == FLOATS else np.uint8)
-        flags = np.zeros(len(self), np.int64) if mirrored is None else mirrored
-        decoder.resize_windows(values, offsets, headers, self._windows, rounding, flags, out)
+        out = pooled((len(self), *how.size, int(shapes[0, 2])), np.float32 if how.rounding == FLOATS else np.uint8)
+        decoder.resize_windows(values, offsets, headers, self._windows, how, out)
         return out
 
 
@@ -129,7 +126,11 @@ class ResizedJpegs(Deferred):
             return None
         return self._make(NEAREST if self._rint else TRUNCATED)
 
-    def _make(self, rounding: int) -> Array:
-        made = self._source.resize(*self._size, rounding, self._mirrored)
+    def scaled(self, how: Affine) -> Array | None:
+        """Return the images in float32 after operations with numbers."""
+        return None if self._rint or self._dtype != np.float32 else self._make(FLOATS, how)
+
+    def _make(self, rounding: int, scaling: Affine = UNSCALED) -> Array:
+        made = self._source.resize(Resizing(self._size, rounding, self._mirrored, scaling))
         assert made is not None, "checked when it was deferred"
         return made

@@ -18,6 +18,7 @@ from headrace.image.clean_jpeg import clean_jpeg
 from headrace.image.codecs import image_library
 from headrace.image.images import column_of_images, new_images
 from headrace.image.jpeg_check import has_same_pixels
+from headrace.image.resizing import Resizing
 
 
 class JpegDecoder:
@@ -82,12 +83,11 @@ class JpegDecoder:
         offsets: Offsets,
         headers: NDArray[np.int64],
         windows: NDArray[np.int64],
-        rounding: int,
-        mirrored: NDArray[np.int64],
+        how: Resizing,
         out: Array,
     ) -> None:
-        """Fill `out` with a window of each image, resized and then mirrored where the flag is set."""
-        count, height, width, channels = out.shape
+        """Fill `out` with a window of each image, resized."""
+        count, channels = out.shape[0], out.shape[3]
         whole = np.hstack([headers[:, 1:3], np.full((count, 1), channels)])
         made = np.zeros(count, np.bool_)
         if self._in_windows(windows):
@@ -98,10 +98,7 @@ class JpegDecoder:
                 windows,
                 self._fast_dct,
                 self._fast_upsampling,
-                height,
-                width,
-                rounding,
-                mirrored,
+                *how.arguments(slice(None)),
                 out.reshape(-1),
                 made,
             )
@@ -111,15 +108,7 @@ class JpegDecoder:
             pixels, memory = self._decode_whole(content, whole[i], headers[i], i, memory)
             one = slice(i, i + 1)
             _native.resize_windows(
-                pixels.reshape(-1),
-                first,
-                whole[one],
-                windows[one],
-                height,
-                width,
-                rounding,
-                mirrored[one],
-                out[i].reshape(-1),
+                pixels.reshape(-1), first, whole[one], windows[one], *how.arguments(one), out[i].reshape(-1)
             )
 
     def _in_windows(self, windows: NDArray[np.int64]) -> bool:

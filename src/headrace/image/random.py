@@ -11,11 +11,12 @@ from numpy.typing import DTypeLike, NDArray
 from headrace.columns import Column
 from headrace.core.types import RandomSource, Tensor, TensorLike
 from headrace.image.colour import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation
-from headrace.image.encoded import FLOATS, NEAREST, EncodedJpegs
+from headrace.image.encoded import EncodedJpegs
 from headrace.image.geometry import Sized, cut_images, cuts_at, flip_if
 from headrace.image.images import Images
 from headrace.image.operation import drawn, each_row, image_operation, in_windows
 from headrace.image.resize import resize_images, resize_later, resize_windows, resized_dtype, to_dtype, two_sizes
+from headrace.image.resizing import FLOATS, NEAREST
 from headrace.trace.values import Deferred
 
 

@@ -13,10 +13,11 @@ from headrace.columns.dense import pooled
 from headrace.core.types import Array, DType, Tensor, TensorLike
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.decode_rows import decode_for_size
-from headrace.image.encoded import FLOATS, NEAREST, EncodedJpegs, ResizedJpegs
+from headrace.image.encoded import EncodedJpegs, ResizedJpegs
 from headrace.image.images import Images, column_of_images, new_images
 from headrace.image.operation import Shape, image_operation
 from headrace.image.resample import KERNELS, area_scale, taps
+from headrace.image.resizing import FLOATS, NEAREST, Resizing
 from headrace.io.binary import bytes_column, one_record, record
 from headrace.plan.dtypes import numpy_dtype
 from headrace.plan.spec import TensorSpec
@@ -79,14 +80,16 @@ def resize_windows(
     rounding: int = FLOATS,
 ) -> Array | None:
     """Return a window of each image at one size, bilinear; None if they are not bytes of as many channels."""
+    how = Resizing(size, rounding, np.zeros(len(images), np.int64))
     if isinstance(images, EncodedJpegs):
-        return images.cut(windows).resize(*size, rounding)
+        return images.cut(windows).resize(how)
     channels = images.shapes[:, 2]
     if images.dtype != np.uint8 or not len(images) or (channels != channels[0]).any() or (windows[:, 2:4] < 1).any():
         return None
     out = pooled((len(images), *size, int(channels[0])), np.float32 if rounding == FLOATS else np.uint8)
-    flags = np.zeros(len(images), np.int64)
-    _native.resize_windows(images.data, images.starts, images.shapes, windows, *size, rounding, flags, out.reshape(-1))
+    _native.resize_windows(
+        images.data, images.starts, images.shapes, windows, *how.arguments(slice(None)), out.reshape(-1)
+    )
     return out
 
 

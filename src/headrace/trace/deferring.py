@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.trace.scaling import CASTS
-from headrace.trace.values import Deferred, Fresh, Kernel, Step, Values
+from headrace.core.types import Array
+from headrace.trace.scaling import CASTS, DIVIDE, next_operation, number_of
+from headrace.trace.values import Affine, Deferred, Fresh, Kernel, Operand, Step, Value, Values
 
 
 def defer_columns(steps: list[Step], kept: set[int]) -> None:
@@ -25,6 +26,7 @@ def defer_columns(steps: list[Step], kept: set[int]) -> None:
             step.defer()
         elif step.takes_deferred:  # an image that was resized
             _cast_at_once(steps, step, reader, kept)
+            _scale_at_once(steps, step, reader.uses[0], kept)
 
 
 def _only_reader(steps: list[Step], slot: int, kept: set[int]) -> Step | None:
@@ -99,3 +101,75 @@ def _cast(slot: int, dtype: np.dtype[np.generic], kernel: Kernel) -> Kernel:
         return kernel(values, n)
 
     return Fresh(either)
+
+
+def _scale_at_once(steps: list[Step], step: Step, made: Value, kept: set[int]) -> None:
+    """Let the operation compute with its floats, if nothing else reads them: with numbers, or with one per channel."""
+    if not _is_float32(made) or made.sample.ndim != IMAGE_RANK:
+        return
+    chain: list[Step] = []
+    operations: list[tuple[int, Operand]] = []
+    slot, channels = made.slot, made.sample.shape[-1]
+    while (after := next_operation(steps, slot, made.sample, kept)) is not None:
+        following, kind, operand = after
+        if number_of(operand) is None and not _may_be_per_channel(operand, channels):
+            break
+        chain.append(following)
+        operations.append((kind, operand))
+        slot = following.slot
+    if chain:
+        assert step.defer is not None
+        step.defer()
+        chain[-1].kernel = _scaled(made.slot, channels, chain, operations)
+        for between in chain[:-1]:
+            between.kernel = _nothing
+
+
+IMAGE_RANK = 3
+
+
+def _may_be_per_channel(item: Operand, channels: int) -> bool:
+    return isinstance(item, Value) and not item.batched and _per_channel(item.sample, channels) is not None
+
+
+def _per_channel(array: object, channels: int) -> Array | None:
+    """Return the numbers of an array in float32 that has one for all channels, or one for each, and no other axis."""
+    if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not 1 <= array.ndim <= IMAGE_RANK:
+        return None
+    return array.reshape(-1) if array.shape[-1] == array.size and array.size in (1, channels) else None
+
+
+def _scaled(slot: int, channels: int, chain: list[Step], operations: list[tuple[int, Operand]]) -> Kernel:
+    one_by_one = [(step.slot, step.kernel) for step in chain]
+
+    def either(values: Values, n: int) -> object:
+        column = values[slot]
+        if isinstance(column, Deferred):
+            how = _affine(values, channels, operations)
+            made = None if how is None else column.scaled(how)
+            if made is not None:
+                return made
+            values[slot] = column.column()
+        for step_slot, kernel in one_by_one:
+            values[step_slot] = kernel(values, n)
+        return values[chain[-1].slot]
+
+    return Fresh(either)
+
+
+def _affine(values: Values, channels: int, operations: list[tuple[int, Operand]]) -> Affine | None:
+    """Return the operations with their numbers; None if these are not finite, of another shape now, or divide by 0."""
+    numbers = np.empty((len(operations), channels), np.float32)
+    for row, (kind, operand) in zip(numbers, operations, strict=True):
+        number = number_of(operand)
+        found = _per_channel(values[operand.slot], channels) if number is None else number
+        if found is None:
+            return None
+        row[:] = found
+        if not np.isfinite(row).all() or (kind == DIVIDE and not row.all()):
+            return None
+    return Affine(np.array([kind for kind, _ in operations], np.int64), numbers)
+
+
+def _nothing(values: Values, n: int) -> object:  # noqa: ARG001 - a kernel
+    return None

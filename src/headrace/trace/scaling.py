@@ -8,10 +8,12 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns.dense import room_for
+from headrace.core.types import Component
 from headrace.trace.values import Fresh, Kernel, Operand, Result, Scaled, Step, Value, Values
 
 CASTS = frozenset({"astype", "asarray", "array", "scalar type"})
 ARITHMETIC = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "true_divide": 3}
+DIVIDE = ARITHMETIC["divide"]
 EITHER_WAY = frozenset({"add", "multiply"})
 EXACT_INTEGERS = 1 << 24
 """Up to this every integer is exact in float32."""
@@ -28,9 +30,12 @@ def scale_at_once(steps: list[Step], kept: set[int]) -> None:
         if source is None:
             continue
         chain, operations = [first], []
-        while (after := _next_operation(steps, chain[-1], kept)) is not None:
-            chain.append(after[0])
-            operations.append(after[1:])
+        while (after := next_operation(steps, chain[-1].slot, first.sample, kept)) is not None:
+            step, kind, number = after[0], after[1], number_of(after[2])
+            if number is None or (number == 0 and kind == DIVIDE):
+                break
+            chain.append(step)
+            operations.append((kind, number))
         if operations:
             how = Scaled(
                 source.sample.size,
@@ -53,33 +58,30 @@ def _bytes_to_floats(step: Step) -> Value | None:
     return source if made.dtype == np.float32 and made.shape == source.sample.shape else None
 
 
-def _next_operation(steps: list[Step], before: Step, kept: set[int]) -> tuple[Step, int, float] | None:
-    """Return the step that alone reads what another one gave, if it calculates with a number; what it does, and the
-    number.
+def next_operation(steps: list[Step], slot: int, sample: Component, kept: set[int]) -> tuple[Step, int, Operand] | None:
+    """Return the step that alone reads a value in float32, if it adds, subtracts, multiplies or divides, with the kind
+    of arithmetic and the other operand.
     """
-    readers = [step for step in steps for value in step.uses if value.slot == before.slot]
-    if len(readers) != 1 or before.slot in kept:
+    readers = [step for step in steps if any(value.slot == slot for value in step.uses)]
+    if len(readers) != 1 or slot in kept:
         return None
     (step,) = readers
     call, plain = step.call, step.name in ARITHMETIC and not step.errors and isinstance(step.kernel, Fresh)
     if call is None or not plain or call.kwargs or len(call.args) != 2:
         return None
-    if step.sample.dtype != np.float32 or step.sample.shape != before.sample.shape:
+    if step.sample.dtype != np.float32 or step.sample.shape != sample.shape:
         return None
     given, other = call.args
-    if not _is_slot(given, before.slot) and step.name in EITHER_WAY:
+    if not _is_slot(given, slot) and step.name in EITHER_WAY:
         given, other = other, given
-    number = _number(other)
-    if not _is_slot(given, before.slot) or number is None or (number == 0 and ARITHMETIC[step.name] == 3):
-        return None
-    return step, ARITHMETIC[step.name], number
+    return (step, ARITHMETIC[step.name], other) if _is_slot(given, slot) and not _is_slot(other, slot) else None
 
 
 def _is_slot(item: object, slot: int) -> bool:
     return isinstance(item, Value) and item.slot == slot
 
 
-def _number(item: Operand) -> float | None:
+def number_of(item: Operand) -> float | None:
     """Return an operand that is the same number forever, as NumPy takes it beside float32."""
     value = item.sample if isinstance(item, Value) and item.static else item
     if type(value) is int and abs(value) > EXACT_INTEGERS:

@@ -38,6 +38,13 @@ class Scaled(NamedTuple):
     numbers: NDArray[np.float32]
 
 
+class Affine(NamedTuple):
+    """Operations with numbers on float32, as parameters of kernels: one for all channels, or one for each."""
+
+    what: NDArray[np.int64]
+    numbers: NDArray[np.float32]
+
+
 Scale = Callable[[int, Scaled], bool]
 """Ask an operation to return the value in a slot scaled, as an array, if it can. False if it never will."""
 
@@ -55,6 +62,10 @@ class Deferred(ABC):
 
     def cast(self, dtype: DType) -> Array | None:  # noqa: ARG002
         """Return the column as `astype` has it, if that is less work than to make it first."""
+        return None
+
+    def scaled(self, how: Affine) -> Array | None:  # noqa: ARG002
+        """Return the column after operations with numbers, if that is less work than to make it first."""
         return None
 
 

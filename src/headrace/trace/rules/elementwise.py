@@ -135,7 +135,7 @@ def guard_rows(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
             made[rows] = again(some, len(rows))
         return made
 
-    return kernel
+    return Fresh(kernel)
 
 
 def per_row_loop(call: Call, fn: np.ufunc) -> Kernel | None:
