@@ -24,6 +24,10 @@ if "HEADRACE_TEST_CACHE" not in os.environ:  # tests leave nothing in the user's
     os.environ["HEADRACE_TEST_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="headrace-cache-")
     atexit.register(shutil.rmtree, os.environ["HEADRACE_TEST_CACHE"], ignore_errors=True)
 
+# Tests start many processes. Without bytecode each compiles headrace again: half of its CPU time until the first row.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 NEEDS = {"pandas": "pandas", "polars": "polars", "huggingface": "datasets"}
 collect_ignore = [f"src/headrace/sources/{name}.py" for name, library in NEEDS.items() if find_spec(library) is None]
 if "HEADRACE_INSIDE" not in os.environ:  # JAX does not like forks: what needs it runs in a process of its own
@@ -37,8 +41,10 @@ CLEANUP_SECONDS = 60
 
 
 @pytest.fixture(autouse=True)
-def _names(doctest_namespace, tmp_path):
-    doctest_namespace.update(hr=hr, np=np, folder=tmp_path)
+def _names(request):
+    if isinstance(request.node, pytest.DoctestItem):
+        names = request.getfixturevalue("doctest_namespace")
+        names.update(hr=hr, np=np, folder=request.getfixturevalue("tmp_path"))
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +82,29 @@ def _end(leaked, test):
     for thread in leaked:
         thread.join(CLEANUP_SECONDS / len(leaked))
         thread.name = f"leaked by {test}: {thread.name}"
+
+
+def pytest_collection_finish():
+    """Freeze what collection made: a million objects, at which each `gc.collect()` of a test would look again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    """Let modules be collected at the exit, where nanobind looks for leaks."""
+    gc.unfreeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each worker one half of the tests, and from the other's rest when it has done its own.
+
+    By default workers take turns in ever smaller portions, and each starts the servers and frameworks of nearly every
+    folder.
+    """
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
 @pytest.hookimpl(trylast=True)  # pytest makes its reporter in the same hook

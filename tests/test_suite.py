@@ -1,5 +1,6 @@
-"""The rules that the suite sets itself: a leaked thread fails one test, and a failure is printed at once."""
+"""The rules that the suite sets itself: a leaked thread fails one test, a failure is printed at once, GC is quick."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,9 @@ from pathlib import Path
 import pytest
 
 TESTS = """
+import gc
+import os
+import sys
 import threading
 
 import headrace as hr
@@ -41,6 +45,8 @@ def test_4_whose_thread_cannot_be_ended():
 
 def test_5_after_them():
     assert our_threads() == []
+    assert gc.get_freeze_count() > len(sys.modules), "a collection looks at what was imported"
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ, "each process compiles headrace anew"
     print("the last test has run")
 """
 
@@ -52,7 +58,10 @@ def test_a_leaked_thread_fails_the_test_that_leaked_it_alone(tmp_path, workers):
     (tmp_path / "conftest.py").write_text(conftest.replace("CLEANUP_SECONDS = 60", "CLEANUP_SECONDS = 0"))
     (tmp_path / "test_leaks.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-v", "-rA", "-s", "-p", "no:cacheprovider", *workers, "."]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=600)
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=600, env=environment
+    )
     said = done.stdout
     summary = set(re.findall(r"^(PASSED|FAILED|ERROR) test_leaks.py::test_(\d)", said, re.MULTILINE))
     passed = {("PASSED", str(number)) for number in (1, 2, 4, 5)}  # their calls did; two of them failed afterwards

@@ -396,12 +396,13 @@ class Iterator(_native.Delivery, PythonIterator[Element]):
             self._in_step = None
             started = perf_counter_ns()
             item = run.pull(self._rows_wanted() if self._excluded else self._pace.rows)
+            waited = run.pooled and run.root.stream.handed_over
             if item is not END:
-                self._pace.observe(item, perf_counter_ns() - started)
+                self._pace.observe(item, 0 if waited else perf_counter_ns() - started)
             if run.pooled and not self._pace_settled:
                 self._pace_settled = True
-                if run.root.stream.handed_over and self._pace is not _one_by_one:
-                    self._pace = run.pace(threads=ASSUMED_READER_THREADS, ready=True)
+                if waited and self._pace is not _one_by_one:
+                    self._pace = run.pace(threads=ASSUMED_READER_THREADS)
             return item
         except NONSENSE as error:
             if self._course.resumed and not isinstance(error, HeadraceError):

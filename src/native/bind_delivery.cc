@@ -1,12 +1,10 @@
 // The last step of `next()`: an element is taken, counted and returned without a bytecode in between, so that an
 // interrupt (Ctrl-C) finds it either not yet taken or already with the caller.
-#include "python.h"
+#include "python_type.h"
 
 #include <structmember.h>
 
 #include <thread>
-
-#include "limited.h"
 
 namespace headrace::python {
 namespace {
@@ -249,20 +247,6 @@ int visit_held(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-template <int (*clear)(PyObject*)>
-void end(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  clear(self);
-  free_object(self);
-  Py_DECREF(type);
-}
-
-template <typename Function>
-void* slot(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 PyMemberDef cursor_members[] = {
     {"place", T_OBJECT, offsetof(Cursor, place), READONLY, nullptr},
     {"count", T_PYSSIZET, offsetof(Cursor, count), READONLY, nullptr},
@@ -298,22 +282,12 @@ PyType_Slot forward_slots[] = {
     {Py_tp_getset, forward_fields},       {0, nullptr},
 };
 
-constexpr unsigned kFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-
-PyObject* add_type(nb::module_& m, const char* name, int size, unsigned flags, PyType_Slot* slots) {
-  PyType_Spec spec = {name, size, 0, flags, slots};
-  PyObject* type = PyType_FromSpec(&spec);
-  if (!type || PyModule_AddType(m.ptr(), reinterpret_cast<PyTypeObject*>(type)) < 0) throw nb::python_error();
-  return type;
-}
-
 }  // namespace
 
 void bind_delivery(nb::module_& m) {
-  PyObject* made = add_type(m, "headrace._native.Cursor", sizeof(Cursor), kFlags, cursor_slots);
-  cursor_type = reinterpret_cast<PyTypeObject*>(made);
-  add_type(m, "headrace._native.Delivery", sizeof(Delivery), kFlags | Py_TPFLAGS_BASETYPE, delivery_slots);
-  add_type(m, "headrace._native.Forward", sizeof(Forward), kFlags | Py_TPFLAGS_BASETYPE, forward_slots);
+  cursor_type = add_type(m, "headrace._native.Cursor", sizeof(Cursor), 0, cursor_slots);
+  add_type(m, "headrace._native.Delivery", sizeof(Delivery), Py_TPFLAGS_BASETYPE, delivery_slots);
+  add_type(m, "headrace._native.Forward", sizeof(Forward), Py_TPFLAGS_BASETYPE, forward_slots);
 }
 
 }  // namespace headrace::python

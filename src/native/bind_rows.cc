@@ -4,8 +4,7 @@
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
-#include "limited.h"
-#include "python.h"
+#include "python_type.h"
 
 namespace headrace::python {
 namespace {
@@ -79,21 +78,8 @@ int visit(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-void end(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  clear(self);
-  free_object(self);
-  Py_DECREF(type);
-}
-
-template <typename Function>
-void* slot(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 PyType_Slot slots[] = {
-    {Py_tp_dealloc, slot(end)},           {Py_tp_traverse, slot(visit)},     {Py_tp_clear, slot(clear)},
+    {Py_tp_dealloc, slot(end<clear>)},     {Py_tp_traverse, slot(visit)},     {Py_tp_clear, slot(clear)},
     {Py_tp_iter, slot(PyObject_SelfIter)}, {Py_tp_iternext, slot(next_row)}, {0, nullptr},
 };
 
@@ -143,11 +129,7 @@ nb::object elements(nb::list columns, nb::object keys, nb::tuple order, Py_ssize
 
 void bind_rows(nb::module_& m) {
   if (_import_array() < 0) throw nb::python_error();
-  PyType_Spec spec = {"headrace._native.Elements", sizeof(Elements), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-  PyObject* type = PyType_FromSpec(&spec);
-  if (!type || PyModule_AddType(m.ptr(), reinterpret_cast<PyTypeObject*>(type)) < 0) throw nb::python_error();
-  elements_type = reinterpret_cast<PyTypeObject*>(type);
+  elements_type = add_type(m, "headrace._native.Elements", sizeof(Elements), Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
   m.def("elements", &elements, "columns"_a, "keys"_a.none(), "order"_a, "count"_a);
 }
 

@@ -89,15 +89,20 @@ def test_a_failure_of_the_cpus_part_is_that_of_its_element():
 def test_what_was_prepared_for_another_program_is_prepared_again():
     ds = drawn(hr.Dataset.range(64).map(np.float64)).batch(4)
     (node,) = host_parts(ds)
-    before = node.programs.prepare
+    before, run, ran = node.programs.prepare, node.programs.run, []
 
     def stale(*args):  # as if something that the function holds on to had changed since
         ready = before(*args)
         return ready._replace(program=copy.copy(ready.program), host=None)
 
-    node.programs.prepare = stale
+    def counted(machine, block, more, usage, ready):
+        ran.append(block.rows)
+        return run(machine, block, more, usage, ready)
+
+    node.programs.prepare, node.programs.run = stale, counted
     for a, b in zip(ds, drawn(hr.Dataset.range(64).map(np.float64), None).batch(4), strict=True):
         assert np.array_equal(a, b)
+    assert sum(ran) == 64, "no block ran again in halves, after it had failed without its draws"
 
 
 def test_rows_are_prepared_once_however_many_fit():

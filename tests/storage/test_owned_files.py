@@ -52,8 +52,6 @@ def _few_objects():
     """What there is by now is no business of the collector's, which looks for leaks at each moment."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("_few_objects")

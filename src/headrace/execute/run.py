@@ -144,9 +144,9 @@ class Pass:
         """Return the mark of the next row."""
         return self.root.mark()
 
-    def pace(self, *, threads: int = 0, remote: bool = False, ready: bool = False) -> Pace:
+    def pace(self, *, threads: int = 0, remote: bool = False) -> Pace:
         """Return a new Pace for up to `threads` threads."""
-        return Pace(self.block_rows, threads=min(threads, self.tuner.cpus), remote=remote, ready=ready)
+        return Pace(self.block_rows, threads=min(threads, self.tuner.cpus), remote=remote)
 
     def cancel(self) -> None:
         """End every pull of this pass, and wake all threads that wait on a channel or a store."""

@@ -155,8 +155,8 @@ class Pace:
 
     Between threads blocks may be larger: a hand-over costs tens of microseconds. If several `threads` work, the Python
     code of all blocks shares the GIL, so the work of each must be many times that. A hand-over to another process costs
-    a hundred microseconds or more, and is worth several milliseconds of work. If the rows are `ready`, because workers
-    make them whether they are requested or not, a pull takes no time but that of waiting, which does not count.
+    a hundred microseconds or more, and is worth several milliseconds of work. A pull of rows that workers make whether
+    they are requested or not only waits: its duration is reported as 0.
     """
 
     BYTES = 2 << 20
@@ -183,10 +183,8 @@ class Pace:
         threads: int = 0,
         remote: bool = False,
         most: int | None = None,
-        ready: bool = False,
     ) -> None:
         self.rows: int = fixed or 1
-        self._ready = ready
         self._most = most
         self._alone = 0 if most is None else self.SINGLE_CALLS
         self._fixed = fixed is not None
@@ -213,8 +211,6 @@ class Pace:
         """Learn from a pull of `rows` rows with `nbytes` bytes that took `nanoseconds`."""
         if self._fixed:
             return
-        if self._ready:
-            nanoseconds = 0
         if self._alone > 0:
             self._alone -= rows
             return
