@@ -51,7 +51,7 @@ def sample(row):
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 @pytest.mark.parametrize("ds", [rows(), D.range(300).shuffle(seed=2).map(example, mode="eager")], ids=["some", "all"])
 def test_files_are_the_same_to_the_byte(write, ds, workers, tmp_path, monkeypatch):
-    monkeypatch.setattr(hr.sinks.write_tfrecord.TFRecordEncoding, "run_bytes", 1 << 10)
+    monkeypatch.setattr("headrace.sinks.write_tfrecord.TFRecordEncoding.run_bytes", 1 << 10)
     monkeypatch.setattr(hr.sinks.write_parquet.ParquetEncoding, "run_bytes", 1 << 10)
     for name, how in (("here", {}), ("there", {"cluster": workers})):
         (tmp_path / name).mkdir()

@@ -54,7 +54,7 @@ class Feeder:
                             session.deliver(member, label, data)
         except Gone as gone:
             if not session.closed:
-                session.lost(member, str(gone))
+                session.lost(member, gone)
         except BaseException as error:
             if not session.closed:
                 session.refuse(error)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from headrace.cluster.metrics import serve_status
 from headrace.cluster.parcels import Label, read_label
+from headrace.cluster.pulse import Pulse
 from headrace.cluster.requests import PUT_BYTES, RESPONSE_SECONDS, PackedFragment, Poll, Release
 from headrace.core.types import Argument, JsonObject, LibraryObject, Reduced
 from headrace.errors import WorkerError
@@ -29,13 +30,19 @@ if TYPE_CHECKING:
     from headrace.observe.metrics_server import MetricsServer
 
 TIMEOUT_SECONDS = 60.0
-"""Seconds after which a worker that does not answer is assumed to hang: it normally answers in 0.1 s, rows or none."""
+"""Seconds after which a worker that neither answers nor greets is assumed to hang: it normally answers in 0.1 s."""
+MAX_BUSY_TIMEOUTS = 10
+"""A worker that greets, but has not answered for this many times as long, is given up, too."""
 PATIENCE_SECONDS = 120.0
 """Seconds that a pass waits for a worker while there is none."""
 
 
 class Gone(Exception):  # noqa: N818
-    """A worker does not answer, or its connection broke: why."""
+    """A worker's connection broke, or it is `silent`: why."""
+
+    def __init__(self, reason: str, *, silent: bool = False) -> None:
+        super().__init__(reason)
+        self.silent = silent
 
 
 class ClusterWorker:
@@ -48,6 +55,8 @@ class ClusterWorker:
         self.name: str = location.rpartition("/")[2]
         self.timeout = timeout
         self.alive: bool = True
+        self.heard: int = 0
+        self._silence = ""
         self.handle: LibraryObject = None
         self._headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
         self._tls = tls
@@ -85,7 +94,8 @@ class ClusterWorker:
         except (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError) as error:
             raise WorkerError(f"worker {self.name}: {_first_line(error)}") from None
         except (flight.FlightError, pa.ArrowException, OSError) as error:
-            raise Gone(_first_line(error)) from None
+            silent = bool(self._silence) or isinstance(error, flight.FlightTimedOutError)
+            raise Gone(self._silence or _first_line(error), silent=silent) from None
 
     def poll(self, request: Poll) -> Generator[tuple[Label, pa.RecordBatch | None], None, None]:
         """Yield labels and rows that are ready. Raise Gone if the connection breaks."""
@@ -93,8 +103,11 @@ class ClusterWorker:
 
         descriptor = flight.FlightDescriptor.for_command(pickle.dumps(request, protocol=5))
         with self._faults():
-            writer, reader = self._connected().do_exchange(descriptor, self._options(self.timeout + RESPONSE_SECONDS))
+            most = self.timeout * MAX_BUSY_TIMEOUTS + RESPONSE_SECONDS
+            writer, reader = self._connected().do_exchange(descriptor, self._options(most))
             self._under_way[reader] = request.session
+            if self._silence or not self.alive:  # given up before this call could be cancelled
+                reader.cancel()
             try:
                 writer.done_writing()
                 while True:
@@ -102,6 +115,7 @@ class ClusterWorker:
                         chunk = reader.read_chunk()
                     except StopIteration:
                         break
+                    self.heard += 1
                     yield read_label(chunk.app_metadata.to_pybytes()), chunk.data
             finally:
                 self._under_way.pop(reader, None)
@@ -142,6 +156,16 @@ class ClusterWorker:
         with self._faults():
             results = self._connected().do_action(flight.Action(kind, body), self._options(timeout))
             return [result.body.to_pybytes() for result in results]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call is in progress."""
+        return bool(self._under_way)
+
+    def give_up(self, reason: str) -> None:
+        """End the calls that are in progress: the worker has been silent for too long."""
+        self._silence = reason
+        self.cancel()
 
     def cancel(self, session: str | None = None) -> None:
         """End the calls that are in progress, of one session or of all."""
@@ -195,6 +219,7 @@ class Cluster:
         self._changed = threading.Condition(threading.RLock())
         self._closed = False
         self._lost = 0
+        self._pulse = Pulse(self)
         self._metrics: list[MetricsServer] = []
 
     def __reduce__(self) -> Reduced:
@@ -233,6 +258,8 @@ class Cluster:
         with self._changed:
             if self._closed:
                 raise WorkerError("the cluster is closed")
+            if not self._listeners and self._pulse.ident is None:
+                self._pulse.start()
             self._listeners.add(listener)
             return list(self._members)
 
@@ -353,6 +380,7 @@ class Cluster:
             members, self._members = self._members, []
             listeners = list(self._listeners)
             self._changed.notify_all()
+        self._pulse.end()
         for member in members:
             for each in listeners:
                 each.left(member)

@@ -31,8 +31,8 @@ class Label(NamedTuple):
 
     `layout` says how columns become rows again, None if there are no columns; `what` is "rows", "pickled" (rows that
     Arrow has no types for), "passed" (placeholders for rows that the trainer does not want), "failure", "over",
-    "raised" or "unknown" (the worker needs to know where to begin). `kept` are the positions of the rows that are
-    there, if some are not.
+    "raised", "unknown" (the worker needs to know where to begin) or "opened" (it begins now). `kept` are the positions
+    of the rows that are there, if some are not.
     """
 
     split: int

@@ -9,7 +9,7 @@ from collections import deque
 from time import perf_counter_ns
 
 from headrace.cluster.parcels import Label, Packing, Parcel, pack_by_value, passed_rows
-from headrace.cluster.requests import Setting, SplitOpening
+from headrace.cluster.requests import Setting, SplitWant
 from headrace.cluster.split_share import SplitShare
 from headrace.cluster.splits import Fragment, part_of_calls
 from headrace.errors import StateError
@@ -33,11 +33,12 @@ SPENT = -1
 class Runner:
     """Make the rows of a split from some position on, as parcels. `ready` wakes the poller of several runners."""
 
-    def __init__(
-        self, fragment: Fragment, setting: Setting, split: int, opening: SplitOpening, ready: threading.Condition
-    ) -> None:
-        self.split = split
-        self.ordinal: int = 0
+    def __init__(self, fragment: Fragment, setting: Setting, want: SplitWant, ready: threading.Condition) -> None:
+        opening = want.opening
+        assert opening is not None
+        self.split = split = want.split
+        self.ordinal: int = want.ordinal
+        self._made = want.ordinal
         self.rows: int = 0
         self.share: SplitShare | None = None if setting.shared else opening.share
         self._skips = True
@@ -53,9 +54,8 @@ class Runner:
         self._run: Pass | None = None
         self._thread = threading.Thread(target=self._make, name=f"split {split}", daemon=True)
 
-    def begin(self, ordinal: int) -> None:
-        """Start; the trainer has `ordinal` rows already."""
-        self.ordinal = self._made = ordinal
+    def begin(self) -> None:
+        """Start to make rows, from the one that the trainer wants first."""
         self._thread.start()
 
     def _make(self) -> None:

@@ -83,9 +83,13 @@ class WorkerService:
         splits, and when one of them has ended. The next request says how much room there is by then, and which split is
         to be begun instead.
         """
-        first = self._open(request)
-        if first:
-            yield from first
+        answer, begins = self._open(request)
+        try:  # the trainer has this answer before a row could end the process
+            yield from answer
+        finally:
+            for begun in begins or ():
+                begun.begin()
+        if begins is None:
             return
         with self._ready:
             session = self._sessions.get(request.session)
@@ -127,9 +131,11 @@ class WorkerService:
                 self._nbytes += sum(parcel.nbytes for parcel in parcels)
         return taken, schema
 
-    def _open(self, request: Poll) -> list[Parcel]:
-        """Open every requested split at the requested position. Return the labels that the trainer must
-        answer first.
+    def _open(self, request: Poll) -> tuple[list[Parcel], list[Runner] | None]:
+        """Open every requested split at the requested position.
+
+        Return the labels that the trainer gets first, and the runners that begin once it has them: a split that ends
+        the process is then told from one whose worker was lost before. None if the trainer must answer first.
         """
         self._close_idle()
         with self._ready:
@@ -138,26 +144,29 @@ class WorkerService:
                 session = self._sessions[request.session] = ServedSession(self._fitted(request.setting))
             missing = [w for w in request.wants if session is None or not self._has(session, w.split, w.ordinal)]
             unknown = [w for w in missing if w.opening is None or session is None]
-        if unknown or not missing or session is None:
-            return [Parcel(pack_by_value(Label(w.split, "unknown"))) for w in unknown]
+        if not missing:
+            return [], []
+        if unknown or session is None:
+            return [Parcel(pack_by_value(Label(w.split, "unknown"))) for w in unknown], None
         try:
             fragment = self._fragment(session.setting.fragment)
         except Exception as error:  # such as a module that is not there
             value = Raised.of(WorkerError(f"a worker cannot use what it was sent: {type(error).__name__}: {error}"))
             value.trace = "".join(format_exception(error)).rstrip()
-            return [Parcel(pack_by_value(Label(w.split, "raised", w.ordinal, value=value))) for w in missing]
+            return [Parcel(pack_by_value(Label(w.split, "raised", w.ordinal, value=value))) for w in missing], None
         if fragment is None:
-            return [Parcel(pack_by_value(Label(-1, "no fragment")))]
+            return [Parcel(pack_by_value(Label(-1, "no fragment")))], None
+        begins = []
         for want in missing:
             assert want.opening is not None
-            runner = Runner(fragment, session.setting, want.split, want.opening, self._ready)
+            runner = Runner(fragment, session.setting, want, self._ready)
             with self._ready:
                 self._stop(session, [want.split])
                 reader = self._reader(session.setting, runner, want) if session.setting.shared else None
                 session.runners[want.split] = reader or runner
                 if reader is None or reader.reads(runner):
-                    runner.begin(want.ordinal)
-        return []
+                    begins.append(runner)
+        return [Parcel(pack_by_value(Label(want.split, "opened"))) for want in missing], begins
 
     def _reader(self, setting: Setting, runner: Runner, want: SplitWant) -> SharedReader:
         """Return a place in what is made for other sessions already, else in what the runner will make."""

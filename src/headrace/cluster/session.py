@@ -17,7 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.feeder import Feeder
-from headrace.cluster.members import Cluster, ClusterWorker
+from headrace.cluster.members import Cluster, ClusterWorker, Gone
 from headrace.cluster.parcels import Label, unpack_item
 from headrace.cluster.requests import PackedFragment, Setting, SplitOpening, SplitWant
 from headrace.cluster.split_share import SplitShare
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 BUFFER_BYTES = 64 << 20
 """How many bytes of all splits together are ready in the trainer."""
 MIN_SPLIT_BYTES = 256 << 10
-MAX_LOST_WORKERS = 4
-"""A split for which this many workers in a row were lost, without a row in between, is not tried again."""
+MAX_FATAL_LOSSES = 4
+"""A split is not tried again if the connections of this many workers broke after they opened it, without a row."""
+MAX_LOST_WORKERS = 16
+"""The same for workers lost in any way: silent ones, or before they opened it, which says little about the split."""
 FIRST_ROWS = 1 << 48
 """Splits count their rows from multiples of this: what was requested of one start is never taken for another's."""
 CHECK_SECONDS = 0.25
@@ -68,6 +70,13 @@ class SplitStart(NamedTuple):
         return self.skip == other.skip and to_json(self.marks) == to_json(other.marks)
 
 
+class Loss(NamedTuple):
+    """The loss of a worker that had a split: `fatal` if the split may be the cause."""
+
+    why: str
+    fatal: bool
+
+
 class Split:
     """The state of one split. Its rows are counted from `first` on, which differs for every start."""
 
@@ -86,7 +95,7 @@ class Split:
         self.begun = False
         self.over = False
         self.raised: BaseException | None = None
-        self.losses: list[str] = []
+        self.losses: list[Loss] = []
         self.moved = False
         self.came: float = monotonic()
 
@@ -297,8 +306,8 @@ class Session:
             split = self._splits.get(label.split)
             if split is None or split.member is not member or self._closed:
                 return
-            if label.what == "unknown":
-                split.opened = False
+            if label.what in ("unknown", "opened"):
+                split.opened = label.what == "opened"
                 return
             here = split.ordinal
             behind = here - label.ordinal  # a shared parcel may begin before the row that a state has led to
@@ -376,26 +385,24 @@ class Session:
         """Handle the loss of a worker: its splits continue elsewhere."""
         self._lose(member, None)
 
-    def lost(self, member: ClusterWorker, reason: str) -> None:
+    def lost(self, member: ClusterWorker, gone: Gone) -> None:
         """Handle a worker that was lost during a request."""
-        self._lose(member, reason)
-        self._cluster.report(member, reason)
+        self._lose(member, gone)
+        self._cluster.report(member, str(gone))
 
-    def _lose(self, member: ClusterWorker, reason: str | None) -> None:
+    def _lose(self, member: ClusterWorker, gone: Gone | None) -> None:
         with self.changed:
             feeder = self._feeders.pop(member, None)
             if feeder is None:
                 return
             self._ended.append(feeder)
             for split in self._active_of(member):
+                if gone is not None:
+                    split.losses.append(Loss(f"{member.name}: {gone}", split.opened and not gone.silent))
+                    fatal = sum(loss.fatal for loss in split.losses)
+                    if fatal >= MAX_FATAL_LOSSES or len(split.losses) >= MAX_LOST_WORKERS:
+                        split.raised = _hopeless(split)
                 split.member, split.opened = None, False
-                if reason is not None:
-                    split.losses.append(f"{member.name}: {reason}")
-                if len(split.losses) >= MAX_LOST_WORKERS:
-                    split.raised = WorkerError(
-                        f"distribute_over: split {split.number} was begun by {MAX_LOST_WORKERS} workers at its row "
-                        f"{split.rows}, and each was gone before the next row: {'; '.join(split.losses)}"
-                    )
             if not self._feeders:
                 self._lonely = monotonic()
             self._assign()
@@ -502,6 +509,13 @@ class Session:
             feeder.end()
         with self.changed:
             self._splits.clear()
+
+
+def _hopeless(split: Split) -> WorkerError:
+    return WorkerError(
+        f"distribute_over: split {split.number} was lost with {len(split.losses)} workers at its row {split.rows}, "
+        f"before the next row: {'; '.join(loss.why for loss in split.losses)}"
+    )
 
 
 def _named(raised: Raised, member: ClusterWorker) -> BaseException:
