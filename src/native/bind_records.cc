@@ -95,6 +95,47 @@ nb::object unframe_places(nb::list files, ConstWhere where) {
   return good && places.intact() ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
+// Consecutive records of several files in another order, as bytes objects; None if one of them is bad. The objects are
+// made with the GIL held and filled without it, by several threads if there is much to copy.
+nb::object box_records(nb::list files, nb::list bounds, ConstInts order) {
+  require(files.size() == bounds.size(), "bounds for each file");
+  std::vector<std::pair<const uint8_t*, size_t>> records;
+  std::vector<const headrace::MappedFile*> mapped;
+  for (size_t part = 0; part < files.size(); ++part) {
+    mapped.push_back(nb::cast<const headrace::MappedFile*>(files[part]));
+    const ConstInts at = nb::cast<ConstInts>(bounds[part]);
+    require(mapped[part] && at.shape(0) > 0, "the bounds of records in a mapped file");
+    for (size_t i = 0; i + 1 < at.shape(0); ++i) {
+      const int64_t begin = at.data()[i], end = at.data()[i + 1];
+      require(0 <= begin && begin <= end && size_t(end) <= mapped[part]->size(), "bounds out of range");
+      records.emplace_back(mapped[part]->data() + begin, size_t(end - begin));
+    }
+  }
+  const int64_t count = int64_t(order.shape(0));
+  std::vector<headrace::RecordCopy> copies;
+  copies.reserve(size_t(count));
+  Objects made;
+  size_t bytes = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = order.data()[i];
+    require(0 <= row && size_t(row) < records.size(), "no such record");
+    const auto [record, size] = records[size_t(row)];
+    if (size < headrace::kFraming) return nb::none();
+    copies.push_back({record, made.add_bytes(size - headrace::kFraming), size - headrace::kFraming});
+    bytes += size;
+  }
+  std::atomic<bool> good{true};
+  {
+    const nb::gil_scoped_release released;
+    headrace::guard_mapped();
+    headrace::in_pieces(count, headrace::grain_of(count, int64_t(bytes)), [&](int64_t begin, int64_t end) {
+      if (!headrace::copy_records(copies.data() + begin, end - begin)) good = false;
+    });
+  }
+  for (const headrace::MappedFile* file : mapped) good = good && file->intact();
+  return good ? made.array() : nb::none();
+}
+
 nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
   const Buffer buffer(source);
   const size_t from = buffer.position(start);
@@ -112,14 +153,16 @@ nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool 
 // for pages.
 class RecordScan {
  public:
-  // Let other threads scan up to this many bytes; with 0, scan on request only.
-  RecordScan(nb::object file, int64_t bytes)
-      : file_(file), mapped_(nb::cast<const headrace::MappedFile*>(file)) {
-    require(bytes >= 0, "limits must not be negative");
-    const size_t size = std::min(size_t(bytes), mapped_->size());
-    if (!size) return;
+  // Let other threads scan the records from `start` on up to `stop`, and `load` all of their pages. If nothing is
+  // between the two, scan on request only.
+  RecordScan(nb::object file, int64_t start, int64_t stop, bool load)
+      : file_(file), mapped_(nb::cast<const headrace::MappedFile*>(file)), scan_{size_t(start), headrace::Problem::kNone} {
+    require(0 <= start && start <= stop, "bounds out of range");
+    const size_t size = std::min(size_t(stop), mapped_->size());
+    if (size_t(start) >= size) return;
     headrace::guard_mapped();
-    errand_.emplace(1, 1, [this, size](int64_t, int64_t) {
+    errand_.emplace(1, 1, [this, size, load](int64_t, int64_t) {
+      if (load) mapped_->load(scan_.consumed, size);
       for (size_t before = 1; before && !unwanted_;) {
         before = starts_.size();
         scan_ = headrace::scan_records(mapped_->data(), size, scan_.consumed, kSomeRecords, INT64_MAX, false, starts_);
@@ -168,7 +211,7 @@ class RecordScan {
   nb::object file_;  // which stays mapped
   const headrace::MappedFile* mapped_;
   headrace::Growing<int64_t> starts_;
-  headrace::Scan scan_{0, headrace::Problem::kNone};
+  headrace::Scan scan_;
   std::atomic<bool> unwanted_{false};
   std::optional<headrace::Errand> errand_;  // declared last, because it uses the others until it is destroyed
 };
@@ -269,8 +312,9 @@ void bind_records(nb::module_& m) {
       },
       "where"_a);
   m.def("unframe_places", &unframe_places, "files"_a, "where"_a);
+  m.def("box_records", &box_records, "files"_a, "bounds"_a, "order"_a);
   nb::class_<RecordScan>(m, "RecordScan")
-      .def(nb::init<nb::object, int64_t>(), "file"_a, "bytes"_a)
+      .def(nb::init<nb::object, int64_t, int64_t, bool>(), "file"_a, "start"_a = 0, "stop"_a = 0, "load"_a = false)
       .def("bounds", &RecordScan::bounds, "begin"_a, "end"_a, "most"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
   m.def(

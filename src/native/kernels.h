@@ -224,6 +224,16 @@ bool verify_at(const RecordRanges& ranges, int64_t count, bool lengths_seen);
 bool copy_verified(const RecordRanges& ranges, int64_t count, bool lengths_seen, Growing<uint8_t>& values,
                    Growing<int64_t>& offsets);
 
+// A record, and where its `size` bytes of data are copied to.
+struct RecordCopy {
+  const uint8_t* record;
+  uint8_t* out;
+  size_t size;
+};
+
+// Copy the data of records; false if one has another size or another checksum than its header and footer say.
+bool copy_records(const RecordCopy* copies, int64_t count);
+
 // The first offset from `start` on at which a record seems to begin, -1 if there is none: its length's checksum is
 // right, and that of its data, if they are complete; else it ends before byte `end`. (A record of eight bytes of data
 // may contain what looks like a header; only a length beyond the file's end reveals it.)

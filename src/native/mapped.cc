@@ -179,6 +179,13 @@ void MappedFile::release(size_t start, size_t stop) const {
   if (from < until) madvise(const_cast<uint8_t*>(data_) + from, until - from, MADV_DONTNEED);
 }
 
+void MappedFile::load([[maybe_unused]] size_t start, [[maybe_unused]] size_t stop) const {
+#ifdef MADV_POPULATE_READ  // an error is met again, and handled, where the bytes are read
+  const size_t from = start / page_bytes * page_bytes;
+  if (from < stop) madvise(const_cast<uint8_t*>(data_) + from, stop - from, MADV_POPULATE_READ);
+#endif
+}
+
 constexpr int kNothing = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 MappedParts::MappedParts(size_t size)

@@ -151,6 +151,12 @@ class Objects {
     made_.push(made);
   }
 
+  // Add a bytes object of this size; return where its bytes are to be written.
+  uint8_t* add_bytes(size_t size) {
+    add_bytes(nullptr, size);
+    return reinterpret_cast<uint8_t*>(PyBytes_AsString(made_[made_.size() - 1]));
+  }
+
   nb::object array() {
     nb::object array = object_array(made_.size());
     const Buffer places(array, PyBUF_WRITABLE);

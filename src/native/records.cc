@@ -133,6 +133,19 @@ bool copy_verified(const RecordRanges& ranges, int64_t count, bool lengths_seen,
   return good;
 }
 
+bool copy_records(const RecordCopy* copies, int64_t count) {
+  constexpr int64_t kAhead = 4;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) ask_for(copies[i + kAhead].record, int64_t(copies[i + kAhead].size));
+    const auto [record, out, size] = copies[i];
+    if (little_endian<uint64_t>(record) != size) return false;
+    if (size) std::memcpy(out, record + kHeader, size);
+    // Verify the copy: the file may change at any time.
+    if (masked_crc32c(out, size) != little_endian<uint32_t>(record + kHeader + size)) return false;
+  }
+  return true;
+}
+
 int64_t resync(const uint8_t* data, size_t size, size_t start, uint64_t end) {
   for (size_t at = start; at < size && size - at >= kHeader; ++at) {
     if (!length_is_good(data + at)) continue;

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
+from headrace.columns.lazy_block import Selection
 from headrace.ops.interleave import InterleaveStream
 from headrace.testing import check_transformation, our_threads
 
@@ -129,9 +131,57 @@ def test_a_number_is_an_order_where_reading_takes_work_and_a_bound_where_rows_li
 
     with iter(turns(large)) as it:
         assert len(list(it)) == 54_000
-        assert 0 <= it.tuning()["chosen"]["/interleave"] <= parallel
+        assert it.tuning()["chosen"].get("/interleave", 0) <= parallel
     assert list(turns([packed(name) for name in large[:2]], "GZIP")) == list(turns(large[:2]))
     check_transformation(turns(large[:2]), cuts=4, limit=60)
+
+
+def lanes_of_records(tmp_path, count=4, rows=300):
+    names = []
+    for lane in range(count):
+        names.append(tmp_path / f"lane-{lane}")
+        names[-1].write_bytes(framed([b"%d %d" % (lane, row) + bytes(row % 50) for row in range(rows)]))
+    return names
+
+
+def of_records(names, **more):
+    files = D.from_tensor_slices([str(name) for name in names])
+    return files.interleave(hr.TFRecordDataset, len(names), 4, **more).batch(16)
+
+
+@pytest.mark.parametrize("calls", [None, hr.AUTOTUNE])
+def test_batches_of_records_that_are_read_in_turn_are_made_of_references(tmp_path, monkeypatch, calls):
+    names, boxed = lanes_of_records(tmp_path), []
+    original = Selection.boxed
+    monkeypatch.setattr(Selection, "boxed", lambda rows: boxed.append(rows.rows) or original(rows))
+    ds = of_records(names, num_parallel_calls=calls)
+    batches = [row for batch in ds for row in batch]
+    assert sum(boxed) == 1200
+    assert batches == [row for batch in of_records(names, deterministic=False) for row in batch]
+    assert sum(boxed) == 1200, "in any order, rows are made when their lane is read"
+    check_transformation(ds, cuts=4)
+
+
+@pytest.mark.parametrize("byte", [12, -3])
+def test_a_corrupt_record_of_one_lane_is_an_error_in_its_place(tmp_path, byte):
+    names = lanes_of_records(tmp_path)
+    data = bytearray(names[1].read_bytes())
+    at = len(framed([b"1 %d" % row + bytes(row % 50) for row in range(200)]))
+    data[at + byte] ^= 1  # of record 200, and of the one before
+    names[1].write_bytes(data)
+    check_transformation(of_records(names), cuts=6)
+    check_transformation(of_records(names).ignore_errors(), cuts=3)
+
+
+def test_a_file_that_changes_while_its_lane_is_read_gives_no_wrong_rows(tmp_path):
+    names = lanes_of_records(tmp_path, rows=3000)
+    with iter(of_records(names).with_options(hr.Options(inject_prefetch=False))) as it:
+        next(it)
+        data = bytearray(names[2].read_bytes())
+        data[-10] ^= 1
+        names[2].write_bytes(data)
+        with pytest.raises((hr.StateError, hr.ElementError), match=r"changed|checksum"):
+            list(it)
 
 
 def turn_by_turn(rows, ended, cycle, block, over, most):

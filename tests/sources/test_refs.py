@@ -8,7 +8,7 @@ from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
-from headrace.columns.refs import CorruptRecordsError, RecordRefs, join_refs
+from headrace.columns.refs import CorruptRecordsError, RecordRefs, box_records, join_refs
 from headrace.errors import ElementError
 from headrace.formats.shared import records as record_source
 from headrace.formats.shared import scans_ahead
@@ -71,6 +71,35 @@ def test_records_parse_the_same_where_they_lie_and_copied(mapped, sizes):
     assert drawn.copy().to_pylist() == [rows[i] for i in order]
 
 
+def test_records_of_several_files_are_boxed_in_any_order(mapped):
+    random = np.random.default_rng(0)
+    lanes = [[random.bytes(int(n)) for n in random.integers(0, 2000, 300)] for _ in range(3)]
+    parts = [mapped(rows, str(lane))[1] for lane, rows in enumerate(lanes)]
+    order = random.permutation(900)[:700]
+    rows = [row for lane in lanes for row in lane]
+    assert box_records(parts, order).tolist() == [rows[i] for i in order]
+    some = [parts[1].cut(7, 7), parts[2].cut(3, 5)]
+    assert box_records(some, np.array([1, 0])).tolist() == lanes[2][4:2:-1]
+    for wrong in (-1, 900):
+        with pytest.raises(ValueError, match="no such record"):
+            box_records(parts, np.array([0, wrong]))
+    with pytest.raises(ValueError, match="bounds out of range"):
+        _native.box_records(parts[0].files, [parts[0].where + 10**9], order)
+
+
+@pytest.mark.parametrize("byte", [0, 12, -1])
+def test_a_corrupt_record_is_not_boxed(tmp_path, mapped, byte):
+    path, refs = mapped([b"good" * 20, b"bad" * 20, b"good"])
+    data = bytearray(path.read_bytes())
+    data[refs.where[2 if byte < 0 else 1] + byte] ^= 1
+    with path.open("r+b") as file:
+        file.write(data)
+    assert box_records([refs], np.array([2, 0])).tolist() == [b"good", b"good" * 20]
+    with pytest.raises(CorruptRecordsError) as caught:
+        box_records([refs], np.array([0, 1]))
+    assert str(path) in caught.value.where()
+
+
 def test_features_that_come_in_another_order_are_told_apart_by_name(mapped):
     """Records of which one looks like the bytes of another where a name stood."""
     one = hr.io.encode_example({"a": [1], "b": [b"x" * 200]})
@@ -118,8 +147,8 @@ def test_rows_of_several_files_are_one_column(mapped):
     assert both.take(np.array([4, 0])).copy().to_pylist() == [second[1], first[0]]
 
 
-@pytest.mark.parametrize("looked", [0, 1, 3000, 1 << 30])
-def test_records_are_found_the_same_whatever_was_scanned_before(tmp_path, looked):
+@pytest.mark.parametrize(("start", "looked"), [(0, 0), (0, 1), (0, 3000), (0, 1 << 30), (57, 900), (50, 51)])
+def test_records_are_found_the_same_whatever_was_scanned_before(tmp_path, start, looked):
     rows = [b"r" * (i * 7 % 90) for i in range(400)]
     data = framed(rows)
     wrong = bytearray(data)
@@ -130,9 +159,9 @@ def test_records_are_found_the_same_whatever_was_scanned_before(tmp_path, looked
         file = LocalFile(str(path))
         memory = file.map_memory()
         file.close()
-        scan = _native.RecordScan(memory, looked)
-        plain = _native.RecordScan(memory, 0)
+        plain = _native.RecordScan(memory)
         starts, _, _ = plain.bounds(0, len(bytes_), 1 << 40)
+        scan = _native.RecordScan(memory, int(starts[start]), looked and int(starts[start]) + looked, load=start > 0)
         for begin in (0, *starts[[1, 57, -2]].tolist()):
             for end in {begin, begin + 1, min(begin + 500, len(bytes_)), len(bytes_)}:
                 for most in (0, 1, 5, 1 << 40):

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.columns import Column, Indices
 from headrace.columns.block import Block, Ids, Item, SlicedColumns, concat, pick_rows
-from headrace.columns.refs import BackgroundCheck, RecordRefs, join_refs
+from headrace.columns.refs import BackgroundCheck, RecordRefs, box_records, join_refs
 from headrace.plan.marks import Mark
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import LEAF, Structure
@@ -176,6 +176,15 @@ class Selection(LazyBlock):
         found = [part.pointed() if isinstance(part, LazyBlock) else None for part in self.parts]
         known = [each for each in found if each is not None]
         return join_refs(known).take(self.order) if known and len(known) == len(found) else None
+
+    def boxed(self) -> Block:
+        """Return the rows materialized now, in this thread: records as bytes objects."""
+        records = [part.pointed() if isinstance(part, LazyBlock) else None for part in self.parts]
+        refs = [each for each in records if each is not None and each.consecutive]
+        if len(refs) < len(records):
+            self.make()
+            return self
+        return Block(LEAF, [box_records(refs, self.order)], self.rows, self.mark, self.ids, nbytes=self.nbytes)
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]

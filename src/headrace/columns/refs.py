@@ -110,6 +110,17 @@ class BackgroundCheck:
             raise CorruptRecordsError(self._refs)
 
 
+def box_records(parts: Sequence[RecordRefs], order: NDArray[np.int64]) -> NDArray[np.object_]:
+    """Return consecutive records of several files in another order, as bytes objects, copied once.
+
+    Raises CorruptRecordsError if one of them fails its checksum.
+    """
+    made = _native.box_records([part.files[0] for part in parts], [part.where for part in parts], order)
+    if made is None:
+        raise CorruptRecordsError(join_refs(parts))
+    return made
+
+
 def join_refs(parts: Sequence[RecordRefs]) -> RecordRefs:
     """Return the records of one after those of another."""
     files: list[_native.MappedFile] = []

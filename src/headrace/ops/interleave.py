@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
-from headrace.columns.lazy_block import held_bytes, merge_rows
+from headrace.columns.lazy_block import Selection, held_bytes, look_at, merge_rows
+from headrace.columns.refs import CorruptRecordsError
 from headrace.core import keys
 from headrace.core.types import UserFunction
 from headrace.errors import StateError
@@ -125,7 +126,7 @@ class TurnTaker(Parent, Protocol):
     def deterministic(self) -> bool | None: ...
 
 
-MAX_MERGED_BYTES = 4 << 20
+MAX_MERGED_BYTES = 8 << 20
 """How many bytes of ready rows are merged at a time, even if fewer are requested: a round costs more than its rows."""
 ANOTHER_LANE = -1
 NO_LANE = -2
@@ -159,10 +160,13 @@ MAX_LANES_AT_ONCE = 64
 
 
 class ReadyRows:
-    """How many rows each lane has ready, from which turns are planned. Shares the list `lanes` with its caller."""
+    """How many rows each lane has ready, from which turns are planned. Shares the list `lanes` with its caller, which
+    `boxes` them when they are merged.
+    """
 
-    def __init__(self, lanes: list[RowBuffer]) -> None:
+    def __init__(self, lanes: list[RowBuffer], *, boxes: bool) -> None:
         self._lanes = lanes
+        self._boxes = boxes
         self._structure = next((head.structure for rows in lanes if (head := rows.head()) is not None), None)
         self._counts = [0] * len(lanes)
         self._alike = [False] * len(lanes)
@@ -177,7 +181,7 @@ class ReadyRows:
             if self._structure is None:
                 self._structure = head.structure
             self._rows += head.rows
-            self._bytes += held_bytes(head)
+            self._bytes += head.nbytes if self._boxes else held_bytes(head)
         self._counts[number], self._alike[number] = rows.ready_rows(self._structure)
 
     def add(self, rows: RowBuffer) -> None:
@@ -252,7 +256,16 @@ class InterleaveStream(Stream):
         self._plans = merge is merge_rows  # rows of workers elsewhere are waited for in their turn
         self._slots: list[Lane | None] = [None] * (node.cycle_length or 1)
         self._waiting: deque[Lane] = deque()  # opened, for the slots that come free next
-        self._ahead = ReadersAhead(ctx, node.num_parallel_calls, most=len(self._slots))
+        self._boxes: bool = self._unseen and self._plans and ctx.objects and not ctx.late
+        try:
+            self._begin(at)
+        except CorruptRecordsError as error:
+            self._begin_eagerly(at, error)
+
+    def _begin(self, at: At) -> None:
+        """Open the input and the datasets that are live at this position."""
+        ctx, node = self._ctx, self._node
+        self._ahead = ReadersAhead(ctx._replace(late=self._late), node.num_parallel_calls, most=len(self._slots))
         self._pace = self._ahead.pace(ctx)
         own = at.own or TurnsMark(0, 0, 0, ())
         self._turn: int = own.turn
@@ -270,6 +283,25 @@ class InterleaveStream(Stream):
                 raise StateError("the input of interleave ended before the element at which the state was taken")
             self._fill(index)
         self._pass_parents(base + own.read)
+
+    def _begin_eagerly(self, at: At, corrupt: CorruptRecordsError) -> None:
+        """Begin again at this position, after records proved corrupt, with datasets that verify what they read."""
+        self._boxes = False
+        for lane in (*self._slots, *self._waiting):
+            if lane is not None:
+                lane.rows.close()
+        self._parents.close()
+        self._slots = [None] * len(self._slots)
+        self._waiting.clear()
+        try:
+            self._begin(at)
+        except StateError as error:  # an input changed, and there is no way to continue
+            raise StateError(f"the input was changed while it was being read{corrupt.where()}: {error}") from error
+
+    @property
+    def _late(self) -> bool:
+        """Whether datasets may give references to records."""
+        return self._boxes or self._ctx.late
 
     def _pass_parents(self, until: int) -> None:
         self._parents.skip(until - self._parents.mark().ordinal, replay=True)
@@ -320,7 +352,8 @@ class InterleaveStream(Stream):
             scan = self._ctx.run.prepare(child).plan
             return child if scan.ahead else Prefetch(child, None)
 
-        child = open_child(self._node, self._ctx.one_of(len(self._slots)), row, mark, ahead=ahead)
+        ctx = self._ctx.one_of(len(self._slots))
+        child = open_child(self._node, ctx, row, mark, ahead=ahead, late=self._late)
         buffer = RowBuffer(child, in_blocks=pure, brief=brief, pace=self._pace)
         self._ahead.begin(index, buffer)
         return buffer
@@ -366,6 +399,16 @@ class InterleaveStream(Stream):
         return [None if lane is None else lane.rows for lane in self._slots]
 
     def _next(self, want: int) -> Item | None:
+        if not self._boxes:
+            return self._some_turns(want)
+        oldest, own = self._place()
+        try:
+            return self._some_turns(want)
+        except CorruptRecordsError as error:
+            self._begin_eagerly(At(own, oldest.marks()), error)
+            return self._some_turns(want)
+
+    def _some_turns(self, want: int) -> Item | None:
         return (self._many_turns(want) if self._unseen and self._plans else None) or self._turn_by_turn(want)
 
     def _many_turns(self, want: int) -> Block | None:
@@ -379,7 +422,7 @@ class InterleaveStream(Stream):
         numbers = iter(range(len(lanes)))
         slots = [-1 if lane is None else next(numbers) for lane in self._slots]
         lanes += [lane.rows for lane in self._waiting]
-        ready = ReadyRows(lanes)
+        ready = ReadyRows(lanes, boxes=self._boxes)
         while True:
             most = ready.most_rows(want)
             plan = _native.take_turns(slots, *ready.arrays(), self._over, start, length, most)
@@ -409,6 +452,8 @@ class InterleaveStream(Stream):
         live += [self._waiting.popleft() for _ in range(seated - len(live))]
         parts = [block for rows, count in zip(lanes, used, strict=True) for block in rows.take_blocks(count)]
         whole = self._merge(parts, order)
+        if self._boxes and isinstance(whole, Selection):
+            whole = whole.boxed()
         whole.mark, whole.own = place
         self._slots = [None if number < 0 else live[number] for number in numbers]
         for number in set(range(seated)).difference(numbers):
@@ -432,6 +477,8 @@ class InterleaveStream(Stream):
             idle = 0
             item = lane.rows.pull(min(want, self._node.block_length - self._given))
             if item is not END:
+                if self._boxes:
+                    look_at(item)
                 item.mark, item.own = self._place_of(item, lane)
                 self._given += item.rows
                 if self._given == self._node.block_length:

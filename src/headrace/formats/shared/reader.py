@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from headrace import _native
 from headrace.columns import Column
 from headrace.errors import StateError, warn_once
 from headrace.formats.shared.files import File, LocalFile, open_path
@@ -114,10 +115,8 @@ class Reader:
         self._format = form
         self._objects = objects
         self._go_on = go_on
-        self._room, self._most_room = (
-            chunk or MAX_CHUNK_BYTES,
-            chunk or (REFERENCE_CHUNK_BYTES if late else SKIP_CHUNK_BYTES),
-        )
+        self._room = chunk or MAX_CHUNK_BYTES
+        self._most_room = chunk or (REFERENCE_CHUNK_BYTES if late and not objects else SKIP_CHUNK_BYTES)
         self._habit = habit or Habit()
         self._row_bytes = self._habit.row_bytes
         self._more = False
@@ -127,6 +126,7 @@ class Reader:
         self._file = file if window is not None and file is not None else _opened(path, via, at.offset, file)
         scanned = ahead.take(path, self._file) if ahead is not None and isinstance(self._file, LocalFile) else None
         self._scan = None if scanned is None else scanned.scan
+        self._scanned = 0
         self.token: Token = self._file.token
         self.identity: Callable[[], Identity] = self._file.identity
         self._over = False
@@ -276,7 +276,16 @@ class Reader:
         scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         self._habit.row_bytes = self._row_bytes or self._habit.row_bytes
+        if stays is not None and self._objects:
+            self._scan_ahead(stays, window.offset + scan.used)
         return scan
+
+    def _scan_ahead(self, memory: _native.MappedFile, start: int) -> None:
+        """Find the next records in the background: they will be read soon, to make objects of them."""
+        if start < self._scanned or start >= len(memory.data):
+            return
+        self._scanned = min(len(memory.data), start + SKIP_CHUNK_BYTES)
+        self._scan = _native.RecordScan(memory, start, self._scanned, load=True)
 
     def _missing(self, want: int) -> int:
         """Return how many more bytes the window needs, as far as that is known.

@@ -28,7 +28,7 @@ class ScannedFile(NamedTuple):
     def of(cls, file: LocalFile, most: int) -> ScannedFile:
         """Map the file and scan its records up to `most` bytes."""
         memory = file.map_memory()
-        return cls(memory, _native.RecordScan(memory, most))
+        return cls(memory, _native.RecordScan(memory, 0, most))
 
 
 class ScansAhead:

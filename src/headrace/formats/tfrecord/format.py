@@ -54,7 +54,7 @@ class TFRecords(Format):
         column: Column
         nbytes = -1
         if hints.stays is not None:
-            scan = hints.scan or _native.RecordScan(hints.stays, 0)
+            scan = hints.scan or _native.RecordScan(hints.stays)
             bounds, used, problem = scan.bounds(hints.at, hints.at + len(data), hints.most)
             column, rows = RecordRefs([hints.stays], bounds), len(bounds) - 1
         elif hints.objects:

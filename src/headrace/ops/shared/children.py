@@ -13,6 +13,7 @@ from headrace.execute.inputs import Input
 from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Pulled
 from headrace.ops.shared.calls import rows_as_arguments
+from headrace.plan.access import comes_late
 from headrace.plan.marks import START, Mark, Marked
 from headrace.plan.node import Node, called_for
 
@@ -71,9 +72,10 @@ def open_child(
     mark: Marked | None = None,
     *,
     ahead: Callable[[Node], Node] = lambda node: node,
+    late: bool = False,
 ) -> Input | OneRow:
     """Return the dataset that the function makes of a row, opened on that row's path; `ahead` may put a thread before
-    it.
+    it. With `late` a dataset of records may give references to them.
     """
     if isinstance(row, Failure):
         return OneRow(Failure(row.error), mark)
@@ -81,6 +83,8 @@ def open_child(
     if isinstance(made, Failure):
         return OneRow(made, mark)
     where, node = made
+    if late and comes_late(node):
+        where = where._replace(late=True)
     return where.open_plan(ahead(node), mark, slot=1, objects=True)
 
 
