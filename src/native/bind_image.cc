@@ -179,7 +179,17 @@ void bind_resize_windows(nb::module_& m) {
 }  // namespace
 
 void bind_image(nb::module_& m) {
-  m.def("count_jpeg_scans", [](ConstBytes data) { return count_jpeg_scans(data.data(), data.shape(0)); }, "data"_a);
+  m.def(
+      "count_jpeg_scans",
+      [](ConstBytes values, ConstInts offsets, Ints out) {
+        require_offsets(offsets, values.shape(0));
+        require(out.shape(0) + 1 == offsets.shape(0), "out does not fit");
+        for (size_t i = 0; i < out.shape(0); ++i) {
+          const int64_t start = offsets.data()[i], stop = offsets.data()[i + 1];
+          out.data()[i] = count_jpeg_scans(values.data() + start, size_t(stop - start));
+        }
+      },
+      "values"_a, "offsets"_a, "out"_a.noconvert(), Released());
   m.def(
       "decode_jpegs",
       [](ConstBytes values, ConstInts offsets, Table shapes, Table windows, bool fast_dct, bool fast_upsampling, ConstInts starts,

@@ -14,7 +14,7 @@ from headrace import _native
 from headrace.columns.arrow_text import Bytes, Offsets
 from headrace.core.types import Library
 from headrace.errors import ParseError
-from headrace.image.jpeg_scans import check_scans, is_doubtful
+from headrace.image.jpeg_scans import check_scans
 
 KINDS = ("no image that is known", "JPEG", "PNG", "GIF", "WebP", "BMP")
 JPEG, PNG, GIF, WEBP, BMP = range(1, 6)
@@ -66,10 +66,7 @@ def read_headers(
         kind, height, width = found[row, :3].tolist()
         content = values[offsets[row] : offsets[row + 1]]
         raise ParseError(_why_refused(content, kind, (height, width), max_pixels, only), row)
-    sizes = np.diff(offsets)
-    for row in np.flatnonzero((found[:, 0] == JPEG) & is_doubtful(sizes, found[:, 1] * found[:, 2])).tolist():
-        height, width = found[row, 1:3].tolist()
-        check_scans(values[offsets[row] : offsets[row + 1]], height, width, row, may_break_off=may_break_off)
+    check_scans(values, offsets, found, found[:, 0] == JPEG, may_break_off=may_break_off)
     return found
 
 

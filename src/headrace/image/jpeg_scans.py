@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.columns.arrow_text import Bytes
+from headrace.columns.arrow_text import Bytes, Offsets
 from headrace.errors import ParseError
 
 MAX_USUAL_SCANS = 16
@@ -18,40 +18,44 @@ MIN_SCAN_BYTES = 10
 _ARITHMETIC = range(0xC9, 0xD0)
 
 
-def is_doubtful(sizes: NDArray[np.int64], pixels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which JPEGs of these sizes in bytes and pixels must be parsed."""
-    scans = sizes // MIN_SCAN_BYTES
-    many: NDArray[np.bool_] = (scans > MAX_USUAL_SCANS) & (scans * pixels > MAX_SCAN_PIXELS)
-    return many | (sizes * MAX_PIXELS_PER_BYTE < pixels)
-
-
-def check_scans(content: Bytes, height: int, width: int, row: int, *, may_break_off: bool = False) -> None:
+def check_scans(
+    values: Bytes, offsets: Offsets, headers: NDArray[np.int64], jpegs: NDArray[np.bool_], *, may_break_off: bool
+) -> None:
     """Refuse a JPEG that would take far more work than its size tells.
 
     A progressive JPEG may pass over all pixels in each of its scans, and a scan may be a few bytes long.
 
     Args:
-        content: The JPEG.
-        height: Its height in pixels.
-        width: Its width in pixels.
-        row: The number of the element, for errors.
+        values: The images, one behind the other.
+        offsets: Where each begins and ends.
+        headers: What `read_headers` found.
+        jpegs: Which of them are JPEGs.
         may_break_off: Whether pixels may be missing.
 
     Raises:
-        ParseError: It has too many scans, or too few bytes for its pixels.
+        ParseError: One has too many scans, or too few bytes for its pixels.
     """
-    pixels = height * width
-    if not may_break_off and len(content) * MAX_PIXELS_PER_BYTE < pixels and not _is_arithmetic(content.tobytes()):
-        raise ParseError(f"a JPEG that breaks off: {len(content)} bytes are too few for {height} × {width} pixels", row)
-    if _native.count_jpeg_scans(content) <= MAX_USUAL_SCANS:
-        return
-    scans = _count_scans(content.tobytes())
-    if scans > MAX_USUAL_SCANS and scans * pixels > MAX_SCAN_PIXELS:
-        raise ParseError(
-            f"a JPEG of {scans} scans over {height} × {width} pixels: more work than {MAX_SCAN_PIXELS} pixels are; "
-            "encode it again",
-            row,
-        )
+    sizes, pixels = np.diff(offsets), headers[:, 1] * headers[:, 2]
+    small = jpegs & (sizes * MAX_PIXELS_PER_BYTE < pixels)
+    scans = sizes // MIN_SCAN_BYTES
+    many = jpegs & (scans > MAX_USUAL_SCANS) & (scans * pixels > MAX_SCAN_PIXELS)
+    if many.any():
+        _native.count_jpeg_scans(values, offsets, scans)
+        many &= scans > MAX_USUAL_SCANS
+    for row in np.flatnonzero(small | many).tolist():
+        content = values[offsets[row] : offsets[row + 1]].tobytes()
+        if small[row] and not may_break_off and not _is_arithmetic(content):
+            height, width = headers[row, 1:3].tolist()
+            raise ParseError(
+                f"a JPEG that breaks off: {len(content)} bytes are too few for {height} × {width} pixels", row
+            )
+        if many[row] and (found := _count_scans(content)) > MAX_USUAL_SCANS and found * pixels[row] > MAX_SCAN_PIXELS:
+            height, width = headers[row, 1:3].tolist()
+            raise ParseError(
+                f"a JPEG of {found} scans over {height} × {width} pixels: more work than {MAX_SCAN_PIXELS} pixels are; "
+                "encode it again",
+                row,
+            )
 
 
 def _is_arithmetic(data: bytes) -> bool:
