@@ -450,6 +450,28 @@ def pixels() -> Found:
     return {"device": device, "decode": exact, "decode, defaults": largest(), "pipeline": whole}
 
 
+def damaged() -> Found:
+    """JPEGs of which some bytes were changed: those that are an error, or have other pixels, on one side only."""
+    _, device = torch_anywhere()
+    rng, files = np.random.default_rng(0), []
+    for jpeg in jpegs()[:64]:
+        content = np.frombuffer(jpeg, np.uint8).copy()
+        content[rng.integers(1000, len(content) - 2, 2)] = rng.integers(0, 256, 2)
+        files.append(content.tobytes())
+    ds = hr.Dataset.from_tensor_slices((files, np.arange(len(files))))
+
+    def decode(jpeg: Any, label: Any) -> Any:
+        return hr.image.decode_jpeg(jpeg, channels=3, dct_method="INTEGER_ACCURATE", fancy_upscaling=False), label
+
+    there, here = (
+        {int(label): image for image, label in made.ignore_errors()}
+        for made in (ds.map(decode, device=device), ds.map(decode))
+    )
+    both = there.keys() & here.keys()
+    other = [label for label in both if not np.array_equal(there[label], here[label])]
+    return {"device": device, "errors on one side": len(there.keys() ^ here.keys()), "other pixels": len(other)}
+
+
 def operations() -> Found:
     """The largest difference to the CPU path by operation, in levels of 255."""
     _, device = torch_anywhere()
@@ -509,6 +531,7 @@ LINES: dict[str, tuple[Callable[[], Found], str]] = {
     "memory over a long run": (memory, "flat"),
     "kill -9": (killed, "nothing left"),
     "PyTorch's CPU device": (on_torchs_cpu, "for information"),
+    "damaged JPEGs": (damaged, "for information"),
 }
 
 

@@ -1,10 +1,12 @@
 """Images, the functions that change them, and the bounds of docs/device.md: for the tests of each kind of device."""
 
+import io
 import re
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import headrace as hr
 
@@ -89,3 +91,23 @@ def levels(ours, theirs, *, scale):
     """The largest difference in levels of 255."""
     assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
     return float(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).max(initial=0)) * scale
+
+
+def jpegs():
+    """JPEGs by name: an engine of a GPU can decode those in capitals."""
+    image, rng = pytest.importorskip("PIL.Image"), np.random.default_rng(0)
+
+    def jpeg(height, width, mode="RGB", **how):
+        pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        out = io.BytesIO()
+        image.fromarray(pixels).convert(mode).save(out, "JPEG", **{"quality": 90, "subsampling": "4:4:4", **how})
+        return out.getvalue()
+
+    return {
+        "A": jpeg(19, 23),
+        "B": jpeg(40, 31, quality=40),
+        "a": jpeg(20, 20, progressive=True),
+        "C": jpeg(21, 35, subsampling="4:2:0"),
+        "D": jpeg(22, 33, subsampling="4:2:2"),
+        "F": jpeg(9, 31, "L"),
+    }

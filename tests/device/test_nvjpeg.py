@@ -1,88 +1,57 @@
-"""What can be tested of the JPEG engine without one: the library, what it is given, and what is made of its planes."""
+"""What can be tested of the JPEG engine without one: the library that is taken, and what it is given."""
 
-import subprocess
 import sys
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from tests.device.changes import jpegs
+from tests.device.fake_nvjpeg import HOW, FakeNvjpeg
 
 import headrace as hr
+from headrace.device.forms import FORMS
 from headrace.device.machine import Machine
-from headrace.device.nvjpeg import Planes, candidates, load, open_decoder
+from headrace.device.nvjpeg import Decoder, Files, candidates, destinations, load
 
 torch = pytest.importorskip("torch")
 
-THROUGH_THE_KERNEL = """
-import numpy as np
-import pyarrow as pa
 
-import headrace as hr
-import headrace.image.on_device
-from headrace.device import colour_kernels, triton_kernels
-from headrace.device.forms import FORMS
-from headrace.device.machine import Machine
-from headrace.device.nvjpeg import Decoder, Planes
-from headrace.device.pixels import Pixels
-from tests.device.fake_nvjpeg import FakeNvjpeg, jpegs
-
-HOW = {"fancy_upscaling": False, "dct_method": "INTEGER_ACCURATE"}
-machine, library = Machine("cpu"), FakeNvjpeg()
-machine.__dict__.update(kernels=triton_kernels, jpeg_decoder=Decoder(machine, library))
-files = jpegs()
-library.refused = files["B"]
-for channels, on_gpu in ((3, "ACDF"), (0, "ACDF"), (1, "F")):
-    library.files.clear()
+@pytest.mark.parametrize(("channels", "on_engine"), [(3, "ACDF"), (0, "ACDF"), (1, "F")])
+def test_the_engine_gets_the_files_that_it_decodes_alike(channels, on_engine):
+    files = jpegs()
+    machine, library = Machine("cpu"), FakeNvjpeg(refused=files["B"])
+    machine.__dict__["jpeg_decoder"] = Decoder(machine, library)
     given = {"channels": channels, "ratio": 1, "try_recover_truncated": False, "max_pixels": None, **HOW}
-    ready = FORMS["decode_jpeg"].prepare(machine, pa.array(files.values(), pa.large_binary()), **given)
-    made = FORMS["decode_jpeg"].run(machine, **{**given, **ready})
-    assert library.files == [files[name] for name in on_gpu], (channels, on_gpu)
-    for name, shape, start, strides in zip(files, made.shapes, made.starts, made.strides, strict=True):
-        pixels = np.lib.stride_tricks.as_strided(made.flat.numpy()[start:], shape, strides)
-        wanted = hr.image.decode_jpeg(files[name], channels=channels, **HOW)
-        assert np.array_equal(pixels, wanted), (name, channels)
-
-rng = np.random.default_rng(0)
-shapes = np.array([[5, 7, 3], [8, 8, 3], [3, 9, 3], [6, 1300, 3], [4, 5, 1], [4, 5, 3]])
-samplings = np.array([[3, 1, 1], [3, 2, 2], [3, 2, 1], [3, 2, 2], [1, 1, 1], [1, 1, 1]])
-planes = Planes(shapes, samplings)
-stored = rng.integers(0, 256, planes.nbytes, dtype=np.uint8)
-pixels = Pixels.empty(machine, shapes)
-colour_kernels.colours(machine, machine.put(stored), planes, pixels)
-for i, (height, width, channels) in enumerate(shapes):
-    components, columns, rows = samplings[i]
-    y, x = np.mgrid[:height, :width]
-    luma, blue, red = (stored[start:].astype(int) for start in planes.starts[i])
-    found = luma[y * width + x][..., None].repeat(channels, 2)
-    if components == 3:
-        at = y // rows * -(-width // columns) + x // columns
-        blue, red = blue[at] - 128, red[at] - 128
-        parts = 91881 * red, -22554 * blue - 46802 * red, 116130 * blue
-        found += np.stack(parts, 2) + 32768 >> 16
-    made = pixels.flat.numpy()[pixels.starts[i] :][: found.size].reshape(found.shape)
-    assert np.array_equal(made, found.clip(0, 255)), i
-print("equal")
-"""
+    form = FORMS["decode_jpeg"]
+    ready = form.prepare(machine, pa.array(files.values(), pa.large_binary()), **given)
+    made = form.run(machine, **{**given, **ready})
+    assert library.files == [files[name] for name in on_engine]
+    for number, file in enumerate(files.values()):
+        pixels = made.rows(number, number + 1).dense(machine)[0]
+        np.testing.assert_array_equal(pixels, hr.image.decode_jpeg(file, channels=channels, **HOW))
 
 
-def test_pixels_are_those_of_the_cpu(monkeypatch):
-    pytest.importorskip("triton")
-    pytest.importorskip("PIL")
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    done = subprocess.run([sys.executable, "-c", THROUGH_THE_KERNEL], capture_output=True, text=True, check=False)
-    assert done.stdout == "equal\n", done.stderr
+def test_nothing_is_overwritten_that_the_device_still_reads():
+    library, order = FakeNvjpeg(), []
+    machine = SimpleNamespace(on_gpu=False, ready=lambda: SimpleNamespace(synchronize=lambda: order.append("waits")))
+    decoder = Decoder(machine, library)
+    library.nvjpegDecodeBatched = lambda *_: order.append("decodes")
+    files = Files(np.zeros(3, np.uint8), np.array([0]), np.array([3]))
+    for _ in range(2):
+        assert decoder.decode(files, destinations(0, np.array([0]), np.array([1]))) == []
+    assert order == ["waits", "decodes"] * 2
 
 
-def test_planes_lie_one_behind_the_other():
-    shapes = np.array([[5, 7, 3], [5, 7, 3], [4, 3, 1]])
-    planes = Planes(shapes, np.array([[3, 1, 1], [3, 2, 2], [1, 1, 1]]))
-    assert planes.nbytes == 3 * 35 + 35 + 2 * 12 + 12
-    assert planes.outputs(1000).tolist() == [
-        [[1000, 1035, 1070, 0], [7, 7, 7, 0]],
-        [[1105, 1140, 1152, 0], [7, 4, 4, 0]],
-        [[1164, 0, 0, 0], [3, 0, 0, 0]],
-    ]
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("channels", [0, 1, 3])
+def test_the_engine_gives_the_pixels_of_the_cpu(channels):
+    def decode(jpeg):
+        return hr.image.decode_jpeg(jpeg, channels=channels, **HOW)
+
+    ds = hr.Dataset.from_tensor_slices(list(jpegs().values()))
+    for there, here in zip(ds.map(decode, device="cuda"), ds.map(decode), strict=True):
+        np.testing.assert_array_equal(there, here)
 
 
 def test_libraries_of_the_wanted_version_are_found(tmp_path):
@@ -101,22 +70,5 @@ def test_another_library_is_not_used(tmp_path):
     assert load(sys.modules["headrace._native"].__file__, 13) is None
 
 
-def test_without_cuda_there_is_no_decoder():
-    machine = Machine("cpu")
-    assert machine.jpeg_decoder is None
-    if machine.torch.version.cuda is None:
-        assert open_decoder(machine) is None
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("channels", [0, 1, 3])
-def test_the_engine_gives_the_pixels_of_the_cpu(channels):
-    pytest.importorskip("PIL")
-    from tests.device.fake_nvjpeg import jpegs
-
-    def decode(jpeg):
-        return hr.image.decode_jpeg(jpeg, channels=channels, fancy_upscaling=False, dct_method="INTEGER_ACCURATE")
-
-    ds = hr.Dataset.from_tensor_slices(list(jpegs().values()))
-    for there, here in zip(ds.map(decode, device="cuda"), ds.map(decode), strict=True):
-        np.testing.assert_array_equal(there, here)
+def test_without_a_gpu_there_is_no_engine():
+    assert Machine("cpu").jpeg_decoder is None

@@ -129,8 +129,8 @@ class Machine:
 
     @cached_property
     def jpeg_decoder(self) -> Decoder | None:
-        """The JPEG engine of the GPU; None if it has none, or if what the engine writes cannot be used here."""
-        return None if self.kernels is None else open_decoder(self)
+        """The JPEG engine of the GPU; None if it has none, or nvJPEG is not found."""
+        return open_decoder(self) if self.on_gpu else None
 
     @cached_property
     def fused(self) -> ModuleType | None:

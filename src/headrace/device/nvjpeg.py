@@ -1,8 +1,6 @@
 """nvJPEG's batched decoder on the JPEG engine of a GPU, called through its C interface.
 
-The engine is apart from the processors that run kernels, so that it does not wait for a trainer's. It writes the luma
-and chroma of the files, without upsampling and without a conversion of colours, each of which would be a small kernel
-for each file.
+The engine is apart from the processors that run kernels, so that it does not wait for a trainer's.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.core.types import Library, LibraryObject
+from headrace.core.types import Library
 from headrace.device.pixels import Numbers
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ SAMPLINGS = ((1, 1), (2, 1), (2, 2))
 
 _BACKEND_HARDWARE = 3
 _NO_PIPELINE = 1
-_OUTPUT_YUV = 1
+_OUTPUT_RGBI = 5
 _ALLOCATOR_FAILURE = 5
 _PLANES = 4
 _POINTER, _INT, _COUNT = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
@@ -64,25 +62,25 @@ class Files(NamedTuple):
 
 
 class Decoder:
-    """The JPEG engine as one process uses it: one list of files at a time."""
+    """The JPEG engine as one process uses it: one list of files at a time. Make and use it within `Machine.queue`."""
 
     def __init__(self, machine: Machine, library: Library) -> None:
         self._machine = machine
         self._library = library
         self._lock = threading.Lock()
         self._handle, self._state = _POINTER(), _POINTER()
-        self._busy: tuple[LibraryObject, Files] | None = None
-        """The last files, and the event that the device has read them and the state's buffers."""
-        # Its pipeline makes several calls of CUDA for each file, each of which waits while a trainer's queue is full.
+        self._files: Files | None = None
+        """The last list, which the device may still read."""
+        # With its pipeline, which takes the same calls of CUDA, a list takes four times as long beside a trainer.
         self._call("nvjpegCreateEx", _BACKEND_HARDWARE, None, None, _NO_PIPELINE, ctypes.byref(self._handle))
         self._call("nvjpegJpegStateCreate", self._handle, ctypes.byref(self._state))
 
     def decode(self, files: Files, outputs: NDArray[np.uintp]) -> list[int]:
-        """Queue the decoding of files on the machine's stream. Return the numbers of those that nvJPEG refuses.
+        """Queue the decoding of files to RGB on the machine's stream. Return the numbers of those that nvJPEG refuses.
 
         Args:
             files: What is decoded.
-            outputs: Where each goes: see `Planes.outputs`.
+            outputs: Where the pixels of each go: see `destinations`.
 
         Raises:
             torch.OutOfMemoryError: nvJPEG finds no memory on the device.
@@ -103,13 +101,14 @@ class Decoder:
         sizes = files.sizes.astype(np.uintp)
         stream = self._machine.stream.cuda_stream if self._machine.on_gpu else None
         with self._lock:
-            if self._busy is not None and (read := self._busy[0]) is not None:
-                read.synchronize()
+            # nvJPEG's streams do not wait for the machine's, on which what they overwrite may still be read.
+            if (free := self._machine.ready()) is not None:
+                free.synchronize()
             both = self._handle, self._state
-            self._call("nvjpegDecodeBatchedInitialize", *both, len(sizes), 1, _OUTPUT_YUV)
+            self._call("nvjpegDecodeBatchedInitialize", *both, len(sizes), 1, _OUTPUT_RGBI)
             arrays = [each.ctypes.data for each in (inputs, sizes, outputs)]
             self._call("nvjpegDecodeBatched", *both, *arrays, stream)
-            self._busy = self._machine.ready(), files
+            self._files = files
 
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
@@ -119,37 +118,19 @@ class Decoder:
             raise NvjpegError(f"{name} failed with status {status}")
 
 
-class Planes:
-    """The places of luma and chroma of files in one buffer, one behind the other."""
-
-    def __init__(self, shapes: Numbers, samplings: Numbers) -> None:
-        """Lay out files of these heights and widths, and components, columns and rows of luma for one of chroma."""
-        grey = samplings[:, 0] == 1
-        sides = np.repeat(shapes[:, None, :2], 3, 1)
-        sides[:, 1:] = -(-sides[:, 1:] // samplings[:, None, [2, 1]])
-        sides[grey, 1:] = 0
-        sizes = sides.prod(2)
-        ends = np.cumsum(sizes).reshape(sizes.shape)
-        self.starts: Numbers = ends - sizes
-        self.pitches: Numbers = sides[:, :, 1]
-        self.columns_and_rows: Numbers = samplings[:, 1:]
-        """Of pixels with one value of chroma."""
-        self.nbytes = int(sizes.sum())
-
-    def outputs(self, to: int) -> NDArray[np.uintp]:
-        """Return an `nvjpegImage_t` for each file: four addresses and four pitches."""
-        made = np.zeros((len(self.starts), 2, _PLANES), np.uintp)
-        made[:, 0, :3] = np.where(self.pitches > 0, self.starts + to, 0)
-        made[:, 1, :3] = self.pitches
-        return made
+def destinations(to: int, starts: Numbers, widths: Numbers) -> NDArray[np.uintp]:
+    """Return an `nvjpegImage_t` for each image at `starts` from an address on: four addresses and four pitches."""
+    made = np.zeros((len(starts), 2, _PLANES), np.uintp)
+    made[:, 0, 0] = starts + to
+    made[:, 1, 0] = widths * 3
+    return made
 
 
 def open_decoder(machine: Machine) -> Decoder | None:
     """Return a decoder, or None if there is no library that is known here, or no engine."""
-    cuda = machine.torch.version.cuda
-    if cuda is None or int(cuda.partition(".")[0]) not in KNOWN_VERSIONS:
+    major = int((machine.torch.version.cuda or "0").partition(".")[0])
+    if major not in KNOWN_VERSIONS:
         return None
-    major = int(cuda.partition(".")[0])
     for path in [f"libnvjpeg.so.{major}", *map(str, candidates(_packages(), major))]:
         library = load(path, major)
         if library is None:
@@ -185,8 +166,5 @@ def candidates(packages: Iterable[Path], major: int) -> list[Path]:
 
 def _packages() -> list[Path]:
     """Return the folders in which torchvision and CUDA's packages are installed."""
-    found: list[Path] = []
-    for name in ("nvidia", "torchvision"):
-        spec = importlib.util.find_spec(name)
-        found += [Path(place).parent for place in (spec.submodule_search_locations or ()) if spec] if spec else []
-    return found
+    specs = map(importlib.util.find_spec, ("nvidia", "torchvision"))
+    return [Path(place).parent for spec in specs if spec for place in spec.submodule_search_locations or ()]

@@ -20,7 +20,7 @@ from headrace.core.frameworks import framework
 from headrace.core.types import Argument, Component
 from headrace.device.forms import device_form
 from headrace.device.machine import writable_view
-from headrace.device.nvjpeg import SAMPLINGS, Decoder, Files, Planes
+from headrace.device.nvjpeg import SAMPLINGS, Decoder, Files, destinations
 from headrace.device.pixels import DeviceValue, Numbers, Pixels
 from headrace.image.codecs import JPEG, read_headers
 from headrace.image.decode import FAST_DCT, decode_jpeg, decode_jpeg_column
@@ -85,7 +85,7 @@ def _decode_ahead(
             if (decoder := machine.jpeg_decoder) is None:
                 kept, images = _by_torchvision(machine, files, channels)
             else:
-                kept, images = _by_engine(machine, decoder, files, shapes, found[on_gpu])
+                kept, images = _by_engine(machine, decoder, files, shapes)
         on_gpu = on_gpu[kept]  # the CPU decodes the others, and finds what is wrong with them
     return {"contents": JpegFiles(rows, on_gpu, images)}
 
@@ -112,19 +112,14 @@ def _decode(
     return Pixels.merged(machine, images)
 
 
-def _by_engine(
-    machine: Machine, decoder: Decoder, files: Files, shapes: Numbers, found: Numbers
-) -> tuple[Numbers, Pixels]:
-    """Return the images of files of these shapes and samplings, and which of the files they are."""
-    from headrace.device import colour_kernels
-
-    torch, planes = machine.torch, Planes(shapes, found)
-    stored = torch.empty(planes.nbytes, dtype=torch.uint8, device=machine.device)
-    refused = decoder.decode(files, planes.outputs(stored.data_ptr()))
-    pixels = Pixels.empty(machine, shapes)
-    colour_kernels.colours(machine, stored, planes, pixels)
+def _by_engine(machine: Machine, decoder: Decoder, files: Files, shapes: Numbers) -> tuple[Numbers, Pixels]:
+    """Return the images of files of these shapes, and which of the files they are."""
+    stored = shapes.copy()
+    stored[:, 2] = 3  # of a grey file, too: its image is the first of them
+    images = Pixels.empty(machine, stored)
+    refused = decoder.decode(files, destinations(images.flat.data_ptr(), images.starts, shapes[:, 1]))
     kept = np.delete(np.arange(len(shapes)), refused)
-    return kept, pixels.picked(kept)
+    return kept, Pixels(images.flat, shapes, images.starts, images.strides).picked(kept)
 
 
 def _by_torchvision(machine: Machine, files: Files, channels: int) -> tuple[Numbers, Pixels | None]:
