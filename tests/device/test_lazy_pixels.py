@@ -71,6 +71,18 @@ def test_a_chain_is_one_kernel_and_one_more_for_each_mean(monkeypatch, change, r
     assert kernels.runs == runs
 
 
+def test_images_of_different_numbers_of_channels_are_changed_one_by_one():
+    def change(x, rng):
+        x = hr.image.random_brightness(hr.image.random_flip_left_right(x, rng), 0.2, rng)
+        return hr.image.random_contrast(x, 0.5, 1.5, rng)
+
+    rows = [IMAGES[i, : 9 + i, :, : 1 + 2 * (i % 2)] for i in range(4)]
+    unknown = hr.TensorSpec((None, None, None), np.uint8)
+    ds = hr.Dataset.from_generator(lambda: iter(rows), output_signature=unknown)
+    pairs = zip(ds.random_map(change, seed=1, device="cpu"), ds.random_map(change, seed=1), strict=True)
+    assert [a.shape == b.shape and np.allclose(a, b, atol=1) for a, b in pairs] == [True] * 4
+
+
 def test_explain_joins_what_is_computed_at_once():
     ds = hr.Dataset.from_tensor_slices(IMAGES).random_map(resized_on_the_way, seed=1, device="cpu")
     assert "the device adjust_brightness, resize, true_divide" in " ".join(ds.explain().split())
