@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
 
 #include "team.h"
 
@@ -63,42 +62,16 @@ bool JpegRows::finish() { return decoder_.finish(); }
 
 namespace {
 
-// Decoders that are reused, with their memory and tables, by the pieces of one call.
-class Decoders {
- public:
-  template <typename Work>
-  void with_one(Work work) {
-    std::unique_ptr<JpegRows> one = take();
-    work(*one);
-    const std::lock_guard<std::mutex> held(lock_);
-    idle_.push_back(std::move(one));
-  }
-
- private:
-  std::unique_ptr<JpegRows> take() {
-    const std::lock_guard<std::mutex> held(lock_);
-    if (idle_.empty()) return std::make_unique<JpegRows>();
-    std::unique_ptr<JpegRows> one = std::move(idle_.back());
-    idle_.pop_back();
-    return one;
-  }
-
-  std::mutex lock_;
-  std::vector<std::unique_ptr<JpegRows>> idle_;
-};
-
-// Open each window, and have `take(rows, i)` use it.
+// Open each window, and have `take(rows, i)` use it. Each thread keeps its decoder, with its memory and tables.
 template <typename Take>
 void decode_each(const Jpegs& jpegs, bool* made, Take take) {
-  Decoders decoders;
   in_pieces(jpegs.count, 1, [&](int64_t begin, int64_t end) {
-    decoders.with_one([&](JpegRows& rows) {
-      for (int64_t i = begin; i < end; ++i) {
-        const auto size = size_t(jpegs.offsets[i + 1] - jpegs.offsets[i]);
-        made[i] = rows.open(jpegs.data + jpegs.offsets[i], size, jpegs.shapes[i], jpegs.windows[i], jpegs.how) &&
-                  take(rows, i) && rows.finish();
-      }
-    });
+    static thread_local const auto rows = std::make_unique<JpegRows>();
+    for (int64_t i = begin; i < end; ++i) {
+      const auto size = size_t(jpegs.offsets[i + 1] - jpegs.offsets[i]);
+      made[i] = rows->open(jpegs.data + jpegs.offsets[i], size, jpegs.shapes[i], jpegs.windows[i], jpegs.how) &&
+                take(*rows, i) && rows->finish();
+    }
   });
 }
 

@@ -240,12 +240,21 @@ void blend(const float* top, const float* bottom, float part, int64_t count, Rou
   between_rows_truncated(top, bottom, part, count, out);
 }
 
+// Fetch memory into the nearest cache. The rows of a batch are in none: if the next one is fetched while a row is made,
+// nothing waits for it.
+template <typename T>
+inline void prefetch_for_write(T* values, int64_t count) {
+  constexpr int64_t kCacheLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(values + i, 1);
+}
+
 template <typename T>
 bool resize_to(ByteRows& rows, ImageShape shape, const Resized& how, bool mirrored, T* out) {
   const int64_t made = how.width * shape.channels;
   std::vector<T> line(mirrored ? size_t(made) : 0);
   const auto take = [&](const float* top, const float* bottom, float part, int64_t i) {
     T* const row = mirrored ? line.data() : out + i * made;
+    if (i + 1 < how.height) prefetch_for_write(out + (i + 1) * made, made);
     blend(top, bottom, part, made, how.rounding, row);
     if constexpr (std::is_same_v<T, float>) {
       if (how.scaling) (*how.scaling)(row);

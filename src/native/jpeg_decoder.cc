@@ -151,6 +151,18 @@ void Decoder::transform(int64_t first, int64_t count) {
   }
 }
 
+// Colours are interpolated with neighbors, which samples at the edges have to have.
+void Decoder::repeat_edges() {
+  if (across_ != kInterpolated) return;
+  for (int i = 1; i < used_; ++i) {
+    for (int64_t y = band_ * kBlock; y < (band_ + 1) * kBlock; ++y) {
+      uint8_t* const first = planes_[i].at(y, 0);
+      if (columns_.first == 0) first[-1] = first[0];
+      if (columns_.stop == mcus_) first[colour_width_] = first[colour_width_ - 1];
+    }
+  }
+}
+
 bool Decoder::decode_band() {
   if (band_ < rows_.first || band_ >= rows_.stop) {
     if (!read_mcus<false>(mcus_)) return false;
@@ -161,6 +173,7 @@ bool Decoder::decode_band() {
       if (!read_mcus<true>(count)) return false;
       transform(at, count);
     }
+    repeat_edges();
     if (!read_mcus<false>(mcus_ - columns_.stop)) return false;
   }
   ++band_;
@@ -203,10 +216,6 @@ const uint8_t* Decoder::samples(int component, int64_t y, int64_t left, int64_t 
   if (across_ == kRepeated) {
     for (int64_t i = 0; i < width; ++i) out[i] = near[(left + i) / first.columns - column];
     return out;
-  }
-  for (uint8_t* const samples : {near, far}) {  // the edges are repeated
-    if (column == 0) samples[-1] = samples[0];
-    if (column + count == colour_width_) samples[count] = samples[count - 1];
   }
   if (down_ == kInterpolated) {
     kernels.widen_between(near, far, count, out);

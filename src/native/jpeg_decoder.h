@@ -66,6 +66,7 @@ class Decoder {
   template <bool kStored>
   bool read_run(int64_t first, int64_t count);
   void transform(int64_t first, int64_t count);
+  void repeat_edges();
 
   static constexpr int kMcusAtOnce = 16, kMostBlocks = 10;
 

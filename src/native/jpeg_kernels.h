@@ -284,11 +284,13 @@ void widen(const uint8_t* near, int64_t count, uint8_t* out) {
 }
 
 void widen_between(const uint8_t* near, const uint8_t* far, int64_t count, uint8_t* out) {
+  V before = weigh(near - kLanes, far - kLanes), sum = weigh(near, far);
   for (int64_t i = 0; i < count; i += kLanes) {
-    const V most = thrice(weigh(near + i, far + i));
-    const V even = right<4>(most + weigh(near + i - 1, far + i - 1) + all(8));
-    const V odd = right<4>(most + weigh(near + i + 1, far + i + 1) + all(7));
+    const V after = weigh(near + i + kLanes, far + i + kLanes), most = thrice(sum);
+    const V even = right<4>(most + from_left(before, sum) + all(8)), odd = right<4>(most + from_right(sum, after) + all(7));
     store_pairs(even | left<8>(odd), out + 2 * i);
+    before = sum;
+    sum = after;
   }
 }
 

@@ -40,6 +40,16 @@ HEADRACE_LANE V operator+(V a, V b) { return {HEADRACE_OP(add_epi16)(a.r, b.r)};
 HEADRACE_LANE V operator-(V a, V b) { return {HEADRACE_OP(sub_epi16)(a.r, b.r)}; }
 HEADRACE_LANE V operator*(V a, V b) { return {HEADRACE_OP(mullo_epi16)(a.r, b.r)}; }
 HEADRACE_LANE V operator|(V a, V b) { return {HEADRACE_WHOLE(or)(a.r, b.r)}; }
+// Each lane's neighbor, in rows of lanes.
+#if HEADRACE_LANES == 16
+HEADRACE_LANE V from_left(V before, V v) {
+  return {_mm256_alignr_epi8(v.r, _mm256_permute2x128_si256(before.r, v.r, 0x21), 14)};
+}
+HEADRACE_LANE V from_right(V v, V after) { return {_mm256_alignr_epi8(_mm256_permute2x128_si256(v.r, after.r, 0x21), v.r, 2)}; }
+#else
+HEADRACE_LANE V from_left(V before, V v) { return {_mm_or_si128(_mm_slli_si128(v.r, 2), _mm_srli_si128(before.r, 14))}; }
+HEADRACE_LANE V from_right(V v, V after) { return {_mm_or_si128(_mm_srli_si128(v.r, 2), _mm_slli_si128(after.r, 14))}; }
+#endif
 HEADRACE_LANE V high_product(V a, V b) { return {HEADRACE_OP(mulhi_epi16)(a.r, b.r)}; }
 template <int kBits>
 HEADRACE_LANE V left(V v) { return {HEADRACE_OP(slli_epi16)(v.r, kBits)}; }
@@ -139,6 +149,8 @@ HEADRACE_LANE V operator+(V a, V b) { return each([&](int i) { return a.v[i] + b
 HEADRACE_LANE V operator-(V a, V b) { return each([&](int i) { return a.v[i] - b.v[i]; }); }
 HEADRACE_LANE V operator*(V a, V b) { return each([&](int i) { return a.v[i] * b.v[i]; }); }
 HEADRACE_LANE V operator|(V a, V b) { return each([&](int i) { return a.v[i] | b.v[i]; }); }
+HEADRACE_LANE V from_left(V before, V v) { return each([&](int i) { return i ? v.v[i - 1] : before.v[7]; }); }
+HEADRACE_LANE V from_right(V v, V after) { return each([&](int i) { return i < 7 ? v.v[i + 1] : after.v[0]; }); }
 HEADRACE_LANE V high_product(V a, V b) { return each([&](int i) { return a.v[i] * b.v[i] >> 16; }); }
 template <int kBits>
 HEADRACE_LANE V left(V v) { return each([&](int i) { return v.v[i] * (1 << kBits); }); }
