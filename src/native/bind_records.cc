@@ -153,8 +153,8 @@ nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool 
 // for pages.
 class RecordScan {
  public:
-  // Let other threads scan the records from `start` on up to `stop`, and `load` all of their pages. If nothing is
-  // between the two, scan on request only.
+  // Let other threads scan the records from `start` on up to `stop`. If nothing is between the two, scan on request only.
+  // With `load` map all of their pages, and unmap those that are farther behind `start` than `stop` is after it.
   RecordScan(nb::object file, int64_t start, int64_t stop, bool load)
       : file_(file), mapped_(nb::cast<const headrace::MappedFile*>(file)), scan_{size_t(start), headrace::Problem::kNone} {
     require(0 <= start && start <= stop, "bounds out of range");
@@ -163,6 +163,7 @@ class RecordScan {
     headrace::guard_mapped();
     errand_.emplace(1, 1, [this, size, load](int64_t, int64_t) {
       if (load) mapped_->load(scan_.consumed, size);
+      if (load) release_behind(scan_.consumed, size - scan_.consumed);
       for (size_t before = 1; before && !unwanted_;) {
         before = starts_.size();
         scan_ = headrace::scan_records(mapped_->data(), size, scan_.consumed, kSomeRecords, INT64_MAX, false, starts_);
@@ -193,6 +194,12 @@ class RecordScan {
 
  private:
   static constexpr int64_t kSomeRecords = 1024;
+
+  // Most of what comes before has been used: unmapping it all at once, at the end, would make the consumer wait.
+  void release_behind(size_t start, size_t bytes) const {
+    const size_t in_use = bytes + bytes / 2;
+    if (start > in_use) mapped_->release(start - std::min(start, 2 * in_use), start - in_use);
+  }
 
   // Take what is known of the records from `at` on, and move `at` to the end of the last; return whether that is all.
   bool take(int64_t end, int64_t most, headrace::Growing<int64_t>& found, size_t& at) const {

@@ -10,13 +10,10 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headrace import _native
 from headrace.columns import Indices
 from headrace.columns.block import Block, Item
-from headrace.columns.lazy_block import Selection, held_bytes, look_at, merge_rows
+from headrace.columns.lazy_block import Selection, look_at, merge_rows
 from headrace.columns.refs import CorruptRecordsError
 from headrace.core import keys
 from headrace.core.types import UserFunction
@@ -29,6 +26,7 @@ from headrace.ops.prefetch import Prefetch
 from headrace.ops.shared.arguments import MAX_OPEN_DATASETS, function, positive, width
 from headrace.ops.shared.children import Parent, open_child
 from headrace.ops.shared.keywords import explain_keywords
+from headrace.ops.shared.ready_rows import ReadyRows
 from headrace.ops.shared.template import BuildingNode
 from headrace.options import AUTOTUNE
 from headrace.plan.access import is_brief
@@ -126,8 +124,6 @@ class TurnTaker(Parent, Protocol):
     def deterministic(self) -> bool | None: ...
 
 
-MAX_MERGED_BYTES = 8 << 20
-"""How many bytes of ready rows are merged at a time, even if fewer are requested: a round costs more than its rows."""
 ANOTHER_LANE = -1
 NO_LANE = -2
 
@@ -154,66 +150,6 @@ class Lane(NamedTuple):
 
     parent: Mark
     rows: RowBuffer
-
-
-MAX_LANES_AT_ONCE = 64
-
-
-class ReadyRows:
-    """How many rows each lane has ready, from which turns are planned. Shares the list `lanes` with its caller, which
-    `boxes` them when they are merged.
-    """
-
-    def __init__(self, lanes: list[RowBuffer], *, boxes: bool) -> None:
-        self._lanes = lanes
-        self._boxes = boxes
-        self._structure = next((head.structure for rows in lanes if (head := rows.head()) is not None), None)
-        self._counts = [0] * len(lanes)
-        self._alike = [False] * len(lanes)
-        self._rows = self._bytes = 0
-        for number in range(len(lanes)):
-            self._look(number)
-
-    def _look(self, number: int) -> None:
-        rows = self._lanes[number]
-        head = rows.head()
-        if head is not None:
-            if self._structure is None:
-                self._structure = head.structure
-            self._rows += head.rows
-            self._bytes += head.nbytes if self._boxes else held_bytes(head)
-        self._counts[number], self._alike[number] = rows.ready_rows(self._structure)
-
-    def add(self, rows: RowBuffer) -> None:
-        """Count another lane, too."""
-        self._lanes.append(rows)
-        self._counts.append(0)
-        self._alike.append(False)
-        self._look(len(self._lanes) - 1)
-
-    def read_more(self, number: int) -> bool:
-        """Read more rows of a lane; False if what it has must be taken first."""
-        if not self._alike[number] or not self._lanes[number].read_more():
-            return False
-        self._look(number)
-        return True
-
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return for each lane how many rows are ready, and whether these are its last."""
-        ended = [rows.ended and alike for rows, alike in zip(self._lanes, self._alike, strict=True)]
-        return np.array(self._counts, np.int64), np.array(ended, np.uint8)
-
-    def most_rows(self, want: int) -> int:
-        """Return how many rows to merge, if they are ready."""
-        fitting = MAX_MERGED_BYTES * self._rows // max(1, self._bytes)
-        return max(want, fitting - fitting % want)
-
-    def lanes_for(self, want: int) -> int:
-        """Return how many more lanes to open for `want` rows: one, unless all open ones have ended."""
-        rows = sum(self._counts)
-        if not rows or not all(lane.ended for lane in self._lanes):
-            return 1
-        return max(1, min(MAX_LANES_AT_ONCE, want * len(self._lanes) // rows))
 
 
 @dataclass(slots=True)
@@ -256,6 +192,7 @@ class InterleaveStream(Stream):
         self._plans = merge is merge_rows  # rows of workers elsewhere are waited for in their turn
         self._slots: list[Lane | None] = [None] * (node.cycle_length or 1)
         self._waiting: deque[Lane] = deque()  # opened, for the slots that come free next
+        # Records that become objects are read by reference: then one call makes the objects of a merged block.
         self._boxes: bool = self._unseen and self._plans and ctx.objects and not ctx.late
         try:
             self._begin(at)
@@ -264,8 +201,9 @@ class InterleaveStream(Stream):
 
     def _begin(self, at: At) -> None:
         """Open the input and the datasets that are live at this position."""
-        ctx, node = self._ctx, self._node
-        self._ahead = ReadersAhead(ctx._replace(late=self._late), node.num_parallel_calls, most=len(self._slots))
+        node, ctx = self._node, self._ctx
+        readers = ctx._replace(late=True) if self._boxes else ctx
+        self._ahead = ReadersAhead(readers, node.num_parallel_calls, most=len(self._slots))
         self._pace = self._ahead.pace(ctx)
         own = at.own or TurnsMark(0, 0, 0, ())
         self._turn: int = own.turn
@@ -297,11 +235,6 @@ class InterleaveStream(Stream):
             self._begin(at)
         except StateError as error:  # an input changed, and there is no way to continue
             raise StateError(f"the input was changed while it was being read{corrupt.where()}: {error}") from error
-
-    @property
-    def _late(self) -> bool:
-        """Whether datasets may give references to records."""
-        return self._boxes or self._ctx.late
 
     def _pass_parents(self, until: int) -> None:
         self._parents.skip(until - self._parents.mark().ordinal, replay=True)
@@ -353,7 +286,7 @@ class InterleaveStream(Stream):
             return child if scan.ahead else Prefetch(child, None)
 
         ctx = self._ctx.one_of(len(self._slots))
-        child = open_child(self._node, ctx, row, mark, ahead=ahead, late=self._late)
+        child = open_child(self._node, ctx, row, mark, ahead=ahead, late=self._boxes)
         buffer = RowBuffer(child, in_blocks=pure, brief=brief, pace=self._pace)
         self._ahead.begin(index, buffer)
         return buffer

@@ -15,7 +15,7 @@ from headrace.formats.shared.files import File, LocalFile, open_path
 from headrace.formats.shared.format import ALL, Bad, Format, ScanHints, ScanResult
 from headrace.formats.shared.packed import MAGIC_BYTES, PROBE_BYTES, packing, remedy
 from headrace.formats.shared.scans_ahead import ScansAhead
-from headrace.formats.shared.window import MAX_CHUNK_BYTES, FileWindow, open_window
+from headrace.formats.shared.window import FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES, FileWindow, open_window
 from headrace.remote.identity import Identity, Token
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, Transport
@@ -126,7 +126,7 @@ class Reader:
         self._file = file if window is not None and file is not None else _opened(path, via, at.offset, file)
         scanned = ahead.take(path, self._file) if ahead is not None and isinstance(self._file, LocalFile) else None
         self._scan = None if scanned is None else scanned.scan
-        self._scanned = 0
+        self._first, self._scanned = at.offset, 0
         self.token: Token = self._file.token
         self.identity: Callable[[], Identity] = self._file.identity
         self._over = False
@@ -277,14 +277,19 @@ class Reader:
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         self._habit.row_bytes = self._row_bytes or self._habit.row_bytes
         if stays is not None and self._objects:
-            self._scan_ahead(stays, window.offset + scan.used)
+            self._scan_ahead(stays, window.offset + scan.used, scan.used)
         return scan
 
-    def _scan_ahead(self, memory: _native.MappedFile, start: int) -> None:
-        """Find the next records in the background: they will be read soon, to make objects of them."""
-        if start < self._scanned or start >= len(memory.data):
+    def _scan_ahead(self, memory: _native.MappedFile, start: int, nbytes: int) -> None:
+        """Find the next records in the background, after a read of `nbytes`: objects will be made of them soon.
+
+        At most as many bytes are scanned as were read before.
+        """
+        size = len(memory.data)
+        if self._scanned - start > nbytes // 2 or max(start, self._scanned) >= size:
             return
-        self._scanned = min(len(memory.data), start + SKIP_CHUNK_BYTES)
+        most = max(FIRST_CHUNK_BYTES, start - self._first)
+        self._scanned = min(size, start + min(most, SKIP_CHUNK_BYTES))
         self._scan = _native.RecordScan(memory, start, self._scanned, load=True)
 
     def _missing(self, want: int) -> int:
