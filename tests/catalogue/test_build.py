@@ -1,6 +1,7 @@
 """Datasets that are made here."""
 
 import hashlib
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.tfds import staging
+from headrace.tfds import staging, writing
 
 F = hr.tfds.features
 
@@ -76,7 +77,7 @@ BUILD = """
 import os, signal, sys
 import numpy as np
 import headrace as hr
-from headrace.tfds import staging
+from headrace.tfds import staging, writing
 
 staging.CHUNK_ROWS, staging.BATCH_ROWS = 64, 16
 folder, *stops = sys.argv[1:]
@@ -340,3 +341,20 @@ def test_a_build_brings_the_index_of_its_folder_up_to_date(tmp_path):
     hr.catalogue.write_index(tmp_path)
     counted(version="1.0.1").build(tmp_path)
     assert '"1.0.1"' in (tmp_path / "catalogue.json").read_text()
+
+
+def test_rows_that_are_cut_short_while_their_files_are_written_are_an_error(tmp_path, monkeypatch):
+    pick_text = writing.pick_text
+
+    def after_a_cut(records, order):
+        for path in tmp_path.rglob("*.chunk"):
+            os.truncate(path, 5000)
+        return pick_text(records, order)
+
+    @hr.dataset("short", version="1.0.0", features={"x": F.Text()}, splits={"train": 0})
+    def short(part):
+        yield from ((i, {"x": str(i) * 200}) for i in range(2000))
+
+    monkeypatch.setattr(writing, "pick_text", after_a_cut)
+    with pytest.raises(staging.BuildError, match=r"\.chunk has become shorter since it was opened"):
+        short.build(tmp_path, processes=1)

@@ -15,20 +15,25 @@ bool is_line_end(const uint8_t* data, size_t size, size_t i, bool returns) {
   return data[i] == '\n' || (returns && data[i] == '\r' && (i + 1 == size || data[i + 1] != '\n'));
 }
 
-// What a cutter should find, of where records begin.
+// What a cutter should find, of where records begin: after each cut, of the records from `target` to twice as many bytes
+// behind it the first whose number is a multiple of `group`, else the first behind them.
 CutPoints expected(const CutInput& input, const std::vector<size_t>& starts, bool count_lines, bool returns) {
   CutPoints made;
-  int64_t row = input.rows, lines = input.lines;
+  int64_t lines = input.lines;
+  const size_t target = size_t(input.target);
   size_t counted = input.start, last = 0;
-  for (const size_t start : starts) {
-    for (; counted < start; ++counted) lines += count_lines && is_line_end(input.data, input.size, counted, returns);
-    if (row >= 1 && start - last >= size_t(input.target)) {
-      made.offsets.push(int64_t(start));
-      made.rows.push(row);
-      made.lines.push(lines);
-      last = start;
-    }
-    ++row;
+  const auto is_cut = [&](size_t i) {
+    const int64_t row = input.rows + int64_t(i);
+    const bool preferred = (input.before + row) % input.group == 0;
+    return row >= 1 && starts[i] >= last + (preferred ? target : 2 * target);
+  };
+  for (size_t i = 0; i < starts.size(); ++i) {
+    for (; counted < starts[i]; ++counted) lines += count_lines && is_line_end(input.data, input.size, counted, returns);
+    if (!is_cut(i)) continue;
+    made.offsets.push(int64_t(starts[i]));
+    made.rows.push(input.rows + int64_t(i));
+    made.lines.push(lines);
+    last = starts[i];
   }
   return made;
 }
@@ -123,14 +128,18 @@ void repair(std::vector<uint8_t>& data) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size < 3) return 0;
-  const uint8_t mode = data[0];
-  CutInput input{data + 3, size - 3, 0, 1 + data[1] * (data[1] & 1)};
-  input.start = std::min(size_t(data[2] & 3), input.size);
+  if (size < 4) return 0;
+  const uint8_t mode = data[0], target = data[1], start = data[2], groups = data[3];
+  data += 4;
+  size -= 4;
+  CutInput input{data, size, 0, 1 + target * (target & 1)};
+  input.start = std::min(size_t(start & 3), input.size);
+  input.group = 1 + (groups & 7);
+  input.before = groups >> 3;
   compare(input, expected(input, line_starts(input, false), false, false), cut_text);
   compare(input, expected(input, line_starts(input, true), true, false), cut_json_lines);
   csv(input, mode);
-  std::vector<uint8_t> archive(data + 3, data + size);
+  std::vector<uint8_t> archive(data, data + size);
   check_tar(archive, mode);
   repair(archive);
   check_tar(archive, mode);

@@ -154,7 +154,7 @@ def seeds(folder):
         (folder / "csv" / f"{number}").write_bytes(bytes([chance.randrange(256)]) + end.join(lines))
         archive = tar([(f"{i // 2}.{'xyX'[i % 3]}", chance.randbytes(9 * i)) for i in range(number % 4)])[:3000]
         cut = [end.join(lines * 4), archive, b'{"a": 1}\n \t\n\n{}\r\n' * 9][number % 3]
-        (folder / "cut" / f"{number}").write_bytes(chance.randbytes(3) + cut)
+        (folder / "cut" / f"{number}").write_bytes(chance.randbytes(4) + cut)
 
 
 def small_jpeg(number, chance):

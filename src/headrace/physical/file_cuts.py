@@ -82,8 +82,10 @@ class FilesCut(Node):
         here = place[prepared.number(self.files)]
         inside: Any = here.own  # a Child, unless small files came in one block
         if self.files.positional:
-            file = int(np.searchsorted(self.files.first_rows, here.ordinal, "right")) - 1
-            number = here.ordinal - int(self.files.first_rows[file])
+            # Rows that are counted only now may be others than those of the file that was read.
+            found = int(np.searchsorted(self.files.first_rows, here.ordinal, "right")) - 1
+            file = min(max(found, self.first), self.stop - 1)
+            number = max(0, here.ordinal - int(self.files.first_rows[file]))
         else:
             file = place[prepared.number(self.files.input)].ordinal
             number = here.offset + (0 if inside is None else inside.mark.ordinal)

@@ -25,7 +25,7 @@ from headrace.sinks.write_on_workers import check_folder
 from headrace.storage.plans import Maker
 from headrace.tfds.feature import FeatureConnector
 from headrace.tfds.shard_files import write_shard
-from headrace.tfds.staging import Key, PartWriter, read_chunk
+from headrace.tfds.staging import Key, PartWriter, check_chunks, read_chunk
 
 STAGED = ".staged"
 
@@ -120,9 +120,13 @@ class WriteShard(ClusterWork):
     def run(self, rows: Iterator[Block], threads: int) -> str:
         check_folder(self.path.parent)
         made = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}{STAGED}")
-        records = [read_chunk(Path(chunk)).records for chunk in self.chunks]
+        chunks = [read_chunk(Path(chunk)) for chunk in self.chunks]
         try:
-            write_shard(made, pick_text(records, self.numbers), self.file_format)
+            try:
+                records = pick_text([chunk.records for chunk in chunks], self.numbers)
+            finally:  # zeros in place of what is gone are the cause of any error, too
+                check_chunks(chunks)
+            write_shard(made, records, self.file_format)
         except BaseException:
             made.unlink(missing_ok=True)
             raise

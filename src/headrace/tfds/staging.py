@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns.kind import Column
+from headrace.core.owned_file import OwnedFile
 from headrace.core.types import JsonValue, Nested
 from headrace.errors import HeadraceError
 from headrace.storage.files import whole_file
@@ -51,6 +53,13 @@ class RowSource(Protocol):
         ...
 
 
+class ChunkFile(NamedTuple):
+    """A chunk's file, and the memory that it is mapped to."""
+
+    path: Path
+    memory: _native.MappedFile
+
+
 class Chunk(NamedTuple):
     """A file of rows: their hashes, keys and records.
 
@@ -61,6 +70,7 @@ class Chunk(NamedTuple):
     hashes: NDArray[np.uint64]
     keys: Column
     records: Column
+    file: ChunkFile | None = None
 
     def without_keys(self) -> Chunk:
         """Return the records alone."""
@@ -73,7 +83,8 @@ class Chunk(NamedTuple):
         import pyarrow as pa
 
         keys = [str(number).encode() for number in range(first, first + len(self.records))]
-        return Chunk(_hashes(keys, hash_of(split)), pa.array(keys, pa.large_binary()), self.records)
+        hashes = _hashes(keys, hash_of(split))
+        return self._replace(hashes=hashes, keys=pa.array(keys, pa.large_binary()))
 
 
 def hash_of(split: str) -> Callable[[Key], bytes]:
@@ -132,6 +143,7 @@ class PartWriter:
         passed, rows = source.rows(count)
         if passed < count:
             self._check_again(before, passed, rows)
+        check_chunks(before)
         del before
         advance(count)
         number = len(there)
@@ -242,15 +254,27 @@ def write_chunk(path: Path, chunk: Chunk) -> None:
 
 
 def read_chunk(path: Path) -> Chunk:
-    """Read it, mapped into memory."""
+    """Read it, mapped into memory: `check_chunks` says whether what was read were the bytes of the file."""
     import pyarrow as pa
 
-    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all().combine_chunks()
+    with OwnedFile(path) as opened:
+        file = ChunkFile(path, _native.MappedFile(opened.fileno(), path.stat().st_size))
+    table = pa.ipc.open_file(pa.py_buffer(file.memory.data)).read_all().combine_chunks()
     if table.num_columns == 1:
-        return Chunk(np.empty((0, 2), np.uint64), pa.array([], pa.large_binary()), table.column(0).chunk(0))
+        return Chunk(np.empty((0, 2), np.uint64), pa.array([], pa.large_binary()), table.column(0).chunk(0), file)
     hashes, keys, records = (column.chunk(0) for column in table.columns)
     raw = np.frombuffer(hashes.buffers()[1], ">u8", len(hashes) * 2, hashes.offset * 16)
-    return Chunk(raw.reshape(-1, 2), keys, records)
+    return Chunk(raw.reshape(-1, 2), keys, records, file)
+
+
+def check_chunks(chunks: Iterable[Chunk]) -> None:
+    """Raise if a file has shrunk, or could not be read, since it was mapped: its rows were zeros then."""
+    for chunk in chunks:
+        if chunk.file is not None and not chunk.file.memory.intact:
+            raise BuildError(
+                f"{chunk.file.path} has become shorter since it was opened, or cannot be read: "
+                f"remove {chunk.file.path.parent} to begin anew"
+            )
 
 
 def keyed(rows: Iterable[object], prefix: str) -> Iterator[tuple[Key, Nested]]:

@@ -27,7 +27,7 @@ from headrace.tfds.feature import FEATURES, FeatureConnector, canonical, labels_
 from headrace.tfds.feature_json import write_feature
 from headrace.tfds.info import FORMATS, INFO, TEMPLATE, shard_name
 from headrace.tfds.shard_files import write_shard
-from headrace.tfds.staging import BuildError, Chunk, PartWriter, RowSource, read_chunk
+from headrace.tfds.staging import BuildError, Chunk, PartWriter, RowSource, check_chunks, read_chunk
 from headrace.tfds.versions import Version
 
 if TYPE_CHECKING:
@@ -248,6 +248,7 @@ def _write_split(
         return WrittenSplit(split, [], 0)
     hashes = np.concatenate([chunk.hashes for chunk in chunks])
     by_hash = np.lexsort((hashes[:, 1], hashes[:, 0]))
+    check_chunks(chunks)
     _check_keys(hashes[by_hash], by_hash, chunks, split)
     order = by_hash if plan.shuffle else np.arange(count)
     size = sum(int(parts(column)[1][-1] - parts(column)[1][0]) for column in records)
@@ -266,8 +267,11 @@ def _write_split(
         on_workers.write_shards(cluster, paths, starts, orders, [path_of(i) for i in range(shards)], plan.file_format)
         return WrittenSplit(split, [b - a for a, b in pairwise(ends)], size)
 
-    with ThreadPoolExecutor(cpus(), "headrace-build") as pool:
-        list(pool.map(write, range(shards)))
+    try:
+        with ThreadPoolExecutor(cpus(), "headrace-build") as pool:
+            list(pool.map(write, range(shards)))
+    finally:  # zeros in place of what is gone are the cause of any error, too
+        check_chunks(chunks)
     return WrittenSplit(split, [b - a for a, b in pairwise(ends)], size)
 
 

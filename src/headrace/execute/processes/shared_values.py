@@ -24,6 +24,7 @@ from headrace.columns.dense import copy_with_help, room_for
 from headrace.columns.kind import Column
 from headrace.core.extended import is_extended
 from headrace.core.types import Array, Component, JsonValue
+from headrace.errors import WorkerError
 from headrace.plan.bound import Portable, original_of
 from headrace.plan.structure import Structure
 
@@ -53,8 +54,10 @@ class Shared:
 
     def _mapped(self, size: int) -> mmap.mmap:
         if self._map is None or len(self._map) < size:
-            if os.fstat(self.fd).st_size < size:
-                os.ftruncate(self.fd, -(-size // _GROWTH_BYTES) * _GROWTH_BYTES)
+            there = os.fstat(self.fd).st_size
+            if there < size:
+                step = min(_GROWTH_BYTES, 1 << (size - 1).bit_length())
+                _allocate(self.fd, there, -(-size // step) * step)
             self._map = mmap.mmap(self.fd, os.fstat(self.fd).st_size)
         return self._map
 
@@ -88,6 +91,21 @@ class Shared:
         """Close it."""
         self._map = None
         os.close(self.fd)
+
+
+def _allocate(fd: int, start: int, stop: int) -> None:
+    """Extend a file by bytes that exist: a write to a hole of a mapped file ends the process if there is no space."""
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, start, stop - start)
+            return
+        while start < stop:
+            start += os.pwrite(fd, bytes(min(_GROWTH_BYTES, stop - start)), start)
+    except OSError as error:
+        raise WorkerError(
+            f"no shared memory for the {stop} bytes of a message between processes: {error.strerror}. Use smaller "
+            "batches, fewer processes, or a machine or container with more memory"
+        ) from error
 
 
 class PackedValues(NamedTuple):

@@ -110,6 +110,8 @@ def _answer(call: AnyFunction, block: Block) -> list[Block | Raised]:
 def _pack(answer: list[Component], outbox: Shared) -> bytes:
     try:
         return to_message(answer, outbox)
+    except WorkerError as error:  # no shared memory is left: no fault of a row
+        return to_message([Interrupted.of(error)], outbox)
     except Exception:
         return to_message([sendable for part in answer for sendable in _rows(part, outbox)], outbox)
 
