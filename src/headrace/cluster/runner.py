@@ -36,7 +36,7 @@ class Runner:
     def __init__(self, fragment: Fragment, setting: Setting, want: SplitWant, ready: threading.Condition) -> None:
         opening = want.opening
         assert opening is not None
-        self.split = split = want.split
+        self.split: int = want.split
         self.ordinal: int = want.ordinal
         self._made = want.ordinal
         self.rows: int = 0
@@ -52,7 +52,7 @@ class Runner:
         self._stopped = False
         self.failed: bool = False
         self._run: Pass | None = None
-        self._thread = threading.Thread(target=self._make, name=f"split {split}", daemon=True)
+        self._thread = threading.Thread(target=self._make, name=f"split {want.split}", daemon=True)
 
     def begin(self) -> None:
         """Start to make rows, from the one that the trainer wants first."""
