@@ -72,6 +72,7 @@ void decode_each(const Jpegs& jpegs, bool* made, Take take) {
       made[i] = rows->open(jpegs.data + jpegs.offsets[i], size, jpegs.shapes[i], jpegs.windows[i], jpegs.how) &&
                 take(*rows, i) && rows->finish();
     }
+    rows->trim();
   });
 }
 

@@ -24,6 +24,8 @@ class JpegRows : public ByteRows {
   bool copy_to(uint8_t* to);
   // Read the rest of the file: whether all of it is sound.
   bool finish();
+  // Keep little memory until the next file.
+  void trim() { decoder_.trim(); }
 
  private:
   bool write_row(int64_t y, uint8_t* to);

@@ -41,6 +41,8 @@ class Decoder {
   const uint8_t* samples(int component, int64_t y, int64_t left, int64_t width);
   // Read over the rest of the file, and check that it ends where it should.
   bool finish();
+  // Keep little memory until the next file.
+  void trim() { scan_.trim(); }
 
   int components() const { return used_; }  // that are decoded
 

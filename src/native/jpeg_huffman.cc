@@ -128,6 +128,12 @@ bool ScanData::next() {
   return true;
 }
 
+void ScanData::trim() {
+  if (capacity_ <= kMostKept) return;
+  bytes_.reset();
+  capacity_ = 0;
+}
+
 bool ScanData::at_end_of_image() const { return size_ - at_ >= 2 && data_[at_] == 0xFF && data_[at_ + 1] == 0xD9; }
 
 }  // namespace headrace::jpeg

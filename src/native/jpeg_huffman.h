@@ -78,9 +78,13 @@ class ScanData {
   // Go on to the next interval, if the marker of its start is there.
   bool next();
   bool at_end_of_image() const;
+  // Keep no memory of a large file for the next one.
+  void trim();
 
  private:
   void unstuff();
+
+  static constexpr size_t kMostKept = 1 << 20;
 
   const uint8_t* data_ = nullptr;
   size_t size_ = 0, at_ = 0, capacity_ = 0;

@@ -37,11 +37,12 @@ KERNELS = {
     "cut": ["csv", "cut", "tar"],
     "hashing": ["features", "hashing", "id_program"],
     "sqlite": ["linked", "sqlite"],
-    "image": ["image_colour", "image_header", "image_resize", "inflate", "png", "team"],
+    "image": ["image_colour", "image_header", "image_resize", "image_scale", "inflate", "png", "team"],
     "jpeg": [
         "image_header",
         "image_jpeg",
         "image_resize",
+        "image_scale",
         "jpeg_decoder",
         "jpeg_file",
         "jpeg_huffman",

@@ -95,6 +95,11 @@ void resize_windows_of(const Images<uint8_t>& images, int64_t height, int64_t wi
   std::vector<uint8_t> bytes(wanted.size());
   resize_windows(images, whole.data(), {height, width, kFloats, plain.data(), nullptr}, floats.data());
   CHECK(floats == wanted);
+  if (images.count) {
+    const RowScaling scaling({kDivide, kSubtract}, {255, 0.5f}, width * images.shapes[0].channels);
+    resize_windows(images, whole.data(), {height, width, kFloats, plain.data(), &scaling}, floats.data());
+    for (size_t i = 0; i < floats.size(); ++i) CHECK(floats[i] == wanted[i] / 255 - 0.5f);
+  }
   resize_windows(images, whole.data(), {height, width, kTruncated, plain.data(), nullptr}, bytes.data());
   for (size_t i = 0; i < bytes.size(); ++i) CHECK(bytes[i] == uint8_t(wanted[i]));
   resize_windows(images, corner.data(), {height, width, kNearest, mirrored.data(), nullptr}, bytes.data());
