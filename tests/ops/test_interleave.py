@@ -162,6 +162,26 @@ def test_batches_of_records_that_are_read_in_turn_are_made_of_references(tmp_pat
     check_transformation(ds, cuts=4)
 
 
+def test_the_next_records_of_a_lane_are_found_in_the_background(tmp_path, monkeypatch):
+    names = lanes_of_records(tmp_path, count=2, rows=20_000)
+    original, ranges = _native.RecordScan, {str(name): [] for name in names}
+
+    def scan(memory, start=0, stop=0, load=False):
+        if load:
+            ranges[memory.path].append((start, stop))
+        return original(memory, start, stop, load)
+
+    monkeypatch.setattr(_native, "RecordScan", scan)
+    files = D.from_tensor_slices(list(ranges))
+    ds = files.interleave(lambda name: hr.TFRecordDataset(name, buffer_size=64 << 10), 2, 4).batch(16)
+    assert sum(len(batch) for batch in ds) == 40_000
+    for name, found in ranges.items():
+        starts, stops = zip(*found, strict=True)
+        assert all(start < stop + 4096 for start, stop in zip(starts[1:], stops, strict=False)), "but for a few records"
+        assert stops[-1] == Path(name).stat().st_size
+        assert all(stop <= max(2 * start, start + (64 << 10)) for start, stop in found), "no more than was read"
+
+
 @pytest.mark.parametrize("byte", [12, -3])
 def test_a_corrupt_record_of_one_lane_is_an_error_in_its_place(tmp_path, byte):
     names = lanes_of_records(tmp_path)

@@ -249,7 +249,7 @@ class RecordsStream(FileStream):
             habit=self._ctx.run.shared.setdefault((Habit, self._ctx.stage), Habit()),
             late=late,
             objects=self._ctx.objects,
-            ahead=self._scans_ahead() if late else None,
+            ahead=self._scans_ahead() if late and not self._ctx.objects else None,  # lanes scan their own
             stop=None if node.piece is None else node.piece.stop,
             file=None if node.piece is None else node.piece.file.value,
             held=None if node.piece is None else node.piece.held,
