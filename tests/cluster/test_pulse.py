@@ -111,7 +111,9 @@ def test_any_sign_of_life_begins_the_count_anew(member, pulse, sign):
         member.heard += 1
     elif sign == "a greeting":
         member.greet()
-        select.select([pulse._greeting._socket], [], [])  # as if this process had not been scheduled: it has come
+        select.select(
+            [pulse._probe._greeting._socket], [], []
+        )  # as if this process had not been scheduled: it has come
     else:
         member.is_waiting = False
     assert all(missed) and pulse.check()

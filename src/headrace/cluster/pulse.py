@@ -62,6 +62,33 @@ def _client_hello() -> bytes:
     return going.read()
 
 
+class Probe:
+    """Ask a server for one greeting after the other, without ever blocking."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._greeting: Greeting | None = None
+
+    def greeted(self) -> bool:
+        """Return whether a greeting has come since the last call that returned True."""
+        try:
+            if self._greeting is None:
+                self._greeting = Greeting(self._location)
+            if not self._greeting.heard():
+                return False
+        except OSError:  # such as a refused connection: a call under way reports it, too
+            self.close()
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        greeting, self._greeting = self._greeting, None
+        if greeting is not None:
+            greeting.close()
+
+
 class WorkerPulse:
     """The silence of one worker, in checks: a check that comes late, on a busy machine, counts as one."""
 
@@ -69,33 +96,20 @@ class WorkerPulse:
         self._member = member
         self._heard = member.heard
         self._missed = 0
-        self._greeting: Greeting | None = None
+        self._probe = Probe(member.location)
 
     def check(self) -> bool:
         """Return whether the worker is to be believed alive. What has come since the last check is seen first."""
         if not self._member.is_waiting or self._member.heard != self._heard:
-            self._reset()
-            return True
-        try:
-            if self._greeting is None:
-                self._greeting = Greeting(self._member.location)
-            if self._greeting.heard():
-                self._reset()
-                return True
-        except OSError:  # such as a refused connection: a call under way reports it, too
-            self.close()
-        self._missed += 1
+            self._heard, self._missed = self._member.heard, 0
+            self._probe.close()
+        else:
+            self._missed = 0 if self._probe.greeted() else self._missed + 1
         return self._missed < BEATS
-
-    def _reset(self) -> None:
-        self._heard, self._missed = self._member.heard, 0
-        self.close()
 
     def close(self) -> None:
         """Close the connection, if there is one."""
-        greeting, self._greeting = self._greeting, None
-        if greeting is not None:
-            greeting.close()
+        self._probe.close()
 
 
 class Pulse(threading.Thread):
