@@ -13,7 +13,7 @@ from tests.cluster.test_hostile_clients import certificate
 
 import headrace as hr
 from headrace.cluster.members import ClusterWorker, Gone
-from headrace.cluster.pulse import BEATS, Greeting, Pulse, WorkerPulse
+from headrace.cluster.pulse import BEATS, Greeting, Probe, Pulse, WorkerPulse
 from headrace.cluster.serve import stop_server
 from headrace.cluster.server import start_server
 from headrace.cluster.session import MAX_FATAL_LOSSES, MAX_LOST_WORKERS
@@ -119,6 +119,16 @@ def test_any_sign_of_life_begins_the_count_anew(member, pulse, sign):
     assert all(missed) and pulse.check()
     member.is_waiting = True
     assert [pulse.check() for _ in range(BEATS)] == [True] * (BEATS - 1) + [False]
+
+
+def test_a_name_with_several_addresses_is_tried_at_each(member, monkeypatch):
+    nobody, there = ("127.0.0.1", 9), ("127.0.0.1", int(member.location.rpartition(":")[2]))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 0, "", nobody), (2, 1, 0, "", there)])
+    probe = Probe(member.location)
+    assert not probe.greeted() and not probe.greeted()
+    member.greet()
+    select.select([probe._greeting._socket], [], [])
+    assert probe.greeted()
 
 
 @pytest.fixture

@@ -90,6 +90,8 @@ class RayCluster(Cluster):
             self.leave(member)
 
     def _start(self) -> None:
+        if not self._has_head:
+            return  # a request would wait for it
         import ray
 
         cpus = int(self._options.get("num_cpus", 1)) or 1

@@ -8,6 +8,7 @@ its transport, which need neither. A worker is given up if neither a label nor a
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import ssl
 import threading
@@ -25,12 +26,16 @@ HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0
 
 
 class Greeting:
-    """A connection that waits for the first byte of a worker, without ever blocking. No token is sent."""
+    """A connection that waits for the first byte of a worker, without ever blocking. No token is sent.
 
-    def __init__(self, location: str) -> None:
+    Of the addresses that a name stands for, each attempt takes another.
+    """
+
+    def __init__(self, location: str, attempt: int = 0) -> None:
         parts = urlsplit(location)
         self._unsent = _client_hello() if parts.scheme.endswith("tls") else HTTP2_PREFACE
-        address = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)[0]
+        found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+        address = found[attempt % len(found)]
         self._socket = socket.socket(*address[:3])
         self._socket.setblocking(False)
         self._socket.connect_ex(address[4])
@@ -42,8 +47,10 @@ class Greeting:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
             if not self._socket.recv(1):
                 raise ConnectionResetError("closed without a greeting")
-        except BlockingIOError:
-            return False
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.ENOTCONN):  # it is being connected, or has nothing to say yet
+                return False
+            raise
         return True
 
     def close(self) -> None:
@@ -67,16 +74,18 @@ class Probe:
 
     def __init__(self, location: str) -> None:
         self._location = location
+        self._failures = 0
         self._greeting: Greeting | None = None
 
     def greeted(self) -> bool:
         """Return whether a greeting has come since the last call that returned True."""
         try:
             if self._greeting is None:
-                self._greeting = Greeting(self._location)
+                self._greeting = Greeting(self._location, self._failures)
             if not self._greeting.heard():
                 return False
         except OSError:  # such as a refused connection: a call under way reports it, too
+            self._failures += 1
             self.close()
             return False
         self.close()
