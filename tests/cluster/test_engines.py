@@ -155,3 +155,50 @@ def test_a_cluster_on_ray(monkeypatch, tmp_path):
         assert psutil.wait_procs(processes, timeout=300)[1] == []
     finally:
         ray.shutdown()
+
+
+HEADLESS = """
+import psutil, ray
+import headrace as hr
+from headrace.cluster import on_ray
+
+on_ray.MAX_MISSED_HEAD_CHECKS = 3
+ray.init(num_cpus=1, object_store_memory=100 << 20, _node_ip_address="127.0.0.1", include_dashboard=False)
+try:
+    with hr.cluster.ray(1, patience=240) as cluster:
+        it = iter(hr.Dataset.range(10**9).map(lambda x: int(x), mode="eager").distribute_over(cluster, splits=1))
+        print([int(next(it)) for _ in range(3)])
+        (head,) = [p for p in psutil.Process().children(recursive=True) if p.name() == "gcs_server"]
+        head.kill()
+        try:
+            while True:
+                next(it)
+        except hr.WorkerError as error:
+            print(error)
+        state = it.state()
+        it.close()
+finally:
+    ray.shutdown()
+print("ended, with a state" if state else "")
+"""
+
+
+@pytest.mark.slow
+def test_a_head_of_ray_that_dies_is_named_before_ray_ends_the_process(tmp_path):
+    pytest.importorskip("ray", reason="ray is not installed")
+    variables = {
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_worker_niceness": "0",
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # a busy machine may need longer than the 60 of Ray
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", HEADLESS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("[0, 1, 2]") and done.stdout.endswith("ended, with a state\n")
+    assert "the head of Ray at " in done.stdout and "save the state" in done.stdout

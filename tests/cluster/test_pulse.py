@@ -13,7 +13,7 @@ from tests.cluster.test_hostile_clients import certificate
 
 import headrace as hr
 from headrace.cluster.members import ClusterWorker, Gone
-from headrace.cluster.pulse import BEATS, Greeting, Pulse, WorkerPulse
+from headrace.cluster.pulse import BEATS, Greeting, Probe, Pulse, WorkerPulse
 from headrace.cluster.serve import stop_server
 from headrace.cluster.server import start_server
 from headrace.cluster.session import MAX_FATAL_LOSSES, MAX_LOST_WORKERS
@@ -111,12 +111,24 @@ def test_any_sign_of_life_begins_the_count_anew(member, pulse, sign):
         member.heard += 1
     elif sign == "a greeting":
         member.greet()
-        select.select([pulse._greeting._socket], [], [])  # as if this process had not been scheduled: it has come
+        select.select(
+            [pulse._probe._greeting._socket], [], []
+        )  # as if this process had not been scheduled: it has come
     else:
         member.is_waiting = False
     assert all(missed) and pulse.check()
     member.is_waiting = True
     assert [pulse.check() for _ in range(BEATS)] == [True] * (BEATS - 1) + [False]
+
+
+def test_a_name_with_several_addresses_is_tried_at_each(member, monkeypatch):
+    nobody, there = ("127.0.0.1", 9), ("127.0.0.1", int(member.location.rpartition(":")[2]))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 0, "", nobody), (2, 1, 0, "", there)])
+    probe = Probe(member.location)
+    assert not probe.greeted() and not probe.greeted()
+    member.greet()
+    select.select([probe._greeting._socket], [], [])
+    assert probe.greeted()
 
 
 @pytest.fixture

@@ -258,7 +258,7 @@ class Cluster:
         with self._changed:
             if self._closed:
                 raise WorkerError("the cluster is closed")
-            if not self._listeners and self._pulse.ident is None:
+            if self._pulse.ident is None:
                 self._pulse.start()
             self._listeners.add(listener)
             return list(self._members)

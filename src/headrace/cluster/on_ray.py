@@ -8,12 +8,19 @@ import weakref
 from typing import Any
 
 from headrace.cluster.members import PATIENCE_SECONDS, TIMEOUT_SECONDS, Cluster, ClusterWorker
+from headrace.cluster.pulse import Probe
 from headrace.core.override import override
 from headrace.core.types import LibraryObject
 from headrace.errors import WorkerError
 from headrace.ops.shared.arguments import positive
 
-START_SECONDS = 120.0
+HEAD_CHECK_SECONDS = 1.0
+MAX_MISSED_HEAD_CHECKS = 20
+"""How many checks in a row the head may miss. After 60 seconds, Ray ends the trainer's process without an error."""
+HEAD_GONE = (
+    "the head of Ray at {} has not answered for {:.0f} seconds. Ray ends this process soon unless it calls "
+    "ray.shutdown(): save the state, start the head again, and go on in a new process or after ray.init()"
+)
 
 
 class RayWorker:
@@ -50,7 +57,13 @@ class RayCluster(Cluster):
         self._token = secrets.token_hex(16)
         self._actors: dict[Any, ClusterWorker | None] = {}
         self._problem = ""
-        self._finalizer = weakref.finalize(self, _kill_all, self._actors)
+        self._has_head = True
+        self._ended = threading.Event()
+        self._finalizer = weakref.finalize(self, _end, self._ended, self._actors)
+        self._watcher = threading.Thread(
+            target=_watch_head, args=(weakref.ref(self), self._ended), name="the head of Ray", daemon=True
+        )
+        self._watcher.start()
         self.resize(workers)
 
     def resize(self, workers: int) -> None:
@@ -65,7 +78,20 @@ class RayCluster(Cluster):
         for _ in range(missing):
             self._start()
 
+    def lose_head(self, address: str) -> None:
+        """Handle a head that is gone: passes end with an error while the process can still save their states."""
+        self._problem = HEAD_GONE.format(address, MAX_MISSED_HEAD_CHECKS * HEAD_CHECK_SECONDS)
+        self._has_head = False
+        with self._changed:
+            self._actors.clear()  # requests to end them would wait for the head
+            members = list(self._members)
+            self._changed.notify_all()
+        for member in members:
+            self.leave(member)
+
     def _start(self) -> None:
+        if not self._has_head:
+            return  # a request would wait for it
         import ray
 
         cpus = int(self._options.get("num_cpus", 1)) or 1
@@ -116,7 +142,7 @@ class RayCluster(Cluster):
 
     @override
     def may_have(self, workers: int) -> bool:
-        return "No module named 'headrace'" not in self._problem
+        return self._has_head and "No module named 'headrace'" not in self._problem
 
     def why_not(self) -> str:
         return self._problem or "Ray has not started them yet: are there as many processors free?"
@@ -124,6 +150,29 @@ class RayCluster(Cluster):
     def close(self) -> None:
         super().close()
         self._finalizer()
+        if threading.current_thread() is not self._watcher:
+            self._watcher.join()
+
+
+def _watch_head(known: weakref.ref[RayCluster], ended: threading.Event) -> None:
+    """Check whether Ray's head still greets connections, if it ever did: it may be out of reach, as for Ray Client."""
+    import ray
+
+    address = str(getattr(ray.get_runtime_context(), "gcs_address", ""))
+    probe, met, missed = Probe(f"grpc://{address}"), False, 0
+    while address and missed < MAX_MISSED_HEAD_CHECKS and not ended.wait(HEAD_CHECK_SECONDS):
+        greeted = probe.greeted()
+        met = met or greeted
+        missed = 0 if greeted or not met else missed + 1
+    probe.close()
+    cluster = known()
+    if cluster is not None and not ended.is_set() and missed:
+        cluster.lose_head(address)
+
+
+def _end(ended: threading.Event, actors: dict[Any, Any]) -> None:
+    ended.set()
+    _kill_all(actors)
 
 
 def _follow(known: weakref.ref[RayCluster], actor: LibraryObject) -> None:

@@ -8,6 +8,7 @@ its transport, which need neither. A worker is given up if neither a label nor a
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import ssl
 import threading
@@ -25,12 +26,16 @@ HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0
 
 
 class Greeting:
-    """A connection that waits for the first byte of a worker, without ever blocking. No token is sent."""
+    """A connection that waits for the first byte of a worker, without ever blocking. No token is sent.
 
-    def __init__(self, location: str) -> None:
+    Of the addresses that a name stands for, each attempt takes another.
+    """
+
+    def __init__(self, location: str, attempt: int = 0) -> None:
         parts = urlsplit(location)
         self._unsent = _client_hello() if parts.scheme.endswith("tls") else HTTP2_PREFACE
-        address = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)[0]
+        found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+        address = found[attempt % len(found)]
         self._socket = socket.socket(*address[:3])
         self._socket.setblocking(False)
         self._socket.connect_ex(address[4])
@@ -42,8 +47,10 @@ class Greeting:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
             if not self._socket.recv(1):
                 raise ConnectionResetError("closed without a greeting")
-        except BlockingIOError:
-            return False
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.ENOTCONN):  # it is being connected, or has nothing to say yet
+                return False
+            raise
         return True
 
     def close(self) -> None:
@@ -62,6 +69,35 @@ def _client_hello() -> bytes:
     return going.read()
 
 
+class Probe:
+    """Ask a server for one greeting after the other, without ever blocking."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._failures = 0
+        self._greeting: Greeting | None = None
+
+    def greeted(self) -> bool:
+        """Return whether a greeting has come since the last call that returned True."""
+        try:
+            if self._greeting is None:
+                self._greeting = Greeting(self._location, self._failures)
+            if not self._greeting.heard():
+                return False
+        except OSError:  # such as a refused connection: a call under way reports it, too
+            self._failures += 1
+            self.close()
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        greeting, self._greeting = self._greeting, None
+        if greeting is not None:
+            greeting.close()
+
+
 class WorkerPulse:
     """The silence of one worker, in checks: a check that comes late, on a busy machine, counts as one."""
 
@@ -69,33 +105,20 @@ class WorkerPulse:
         self._member = member
         self._heard = member.heard
         self._missed = 0
-        self._greeting: Greeting | None = None
+        self._probe = Probe(member.location)
 
     def check(self) -> bool:
         """Return whether the worker is to be believed alive. What has come since the last check is seen first."""
         if not self._member.is_waiting or self._member.heard != self._heard:
-            self._reset()
-            return True
-        try:
-            if self._greeting is None:
-                self._greeting = Greeting(self._member.location)
-            if self._greeting.heard():
-                self._reset()
-                return True
-        except OSError:  # such as a refused connection: a call under way reports it, too
-            self.close()
-        self._missed += 1
+            self._heard, self._missed = self._member.heard, 0
+            self._probe.close()
+        else:
+            self._missed = 0 if self._probe.greeted() else self._missed + 1
         return self._missed < BEATS
-
-    def _reset(self) -> None:
-        self._heard, self._missed = self._member.heard, 0
-        self.close()
 
     def close(self) -> None:
         """Close the connection, if there is one."""
-        greeting, self._greeting = self._greeting, None
-        if greeting is not None:
-            greeting.close()
+        self._probe.close()
 
 
 class Pulse(threading.Thread):
