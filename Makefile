@@ -16,7 +16,7 @@ help:
 	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
 	@echo "make demo-text  train on lines of text: words counted, looked up, batched by length (installs torch)"
 	@echo "make check   lint, types and the tests that take moments: for the daily loop (under 3 minutes)"
-	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
+	@echo "make test    lint, types, doctests and all tests (about 20 minutes on two cores; TORCH=cpu to install torch without CUDA)"
 	@echo "make constraints  bring the versions that tests run with up to date (make test CONSTRAINTS= runs with the newest)"
 	@echo "make servers install PostgreSQL, MariaDB and Chromium by apt, as root, for the tests that would be skipped without them"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.cli.script import load_script
 from headrace.ops.progress import dataset_name
 
 D = hr.Dataset
@@ -22,6 +23,35 @@ def test_images_of_different_sizes_name_resize():
     for batches in (ds.batch(2), D.zip((ds, D.range(2))).batch(2)):
         with pytest.raises(hr.ElementError, match=r"hr\.image\.resize\(image, \(224, 224\)\).*image_size="):
             list(batches)
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "said"),
+    [
+        (lambda _: hr.TFRecordDataset("a", compresion_type="GZIP"), TypeError, r"did you mean compression_type=\?"),
+        (
+            lambda _: D.from_csv("a.csv", heder=True),
+            TypeError,
+            r"from_csv has no keyword heder=: did you mean header=\?",
+        ),
+        (lambda _: hr.Options(cpu_budgt=2), TypeError, r"hr\.Options has no cpu_budgt: did you mean cpu_budget\?"),
+        (lambda _: hr.load(None), TypeError, "such as 'mnist', not None"),
+        (lambda _: list(hr.TextLineDataset("s3:/bucket/x")), OSError, "a URL has two slashes: s3://bucket/x"),
+        (lambda _: list(hr.TextLineDataset("htp://host/x")), ValueError, r"system for htp://; did you mean http://\?"),
+        (lambda path: list(hr.TextLineDataset(path)), OSError, r"list_files\('\S+/\*'\) finds the files in it"),
+        (lambda _: load_script("train.csv:ds"), hr.HeadraceError, "no module 'train.csv'; write SCRIPT.py:NAME or MOD"),
+    ],
+)
+def test_what_is_misspelt_is_answered_with_what_may_be_meant(tmp_path, use, kind, said):
+    with pytest.raises(kind, match=said):
+        use(tmp_path)
+
+
+def test_a_file_that_is_no_parquet_file_is_named_once(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match=r"ParquetDataset: \S+a\.parquet: cannot be read") as caught:
+        hr.ParquetDataset(tmp_path / "a.parquet")
+    assert str(caught.value).count("a.parquet") == 1
 
 
 def test_rows_of_different_lengths_still_name_padding():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from functools import wraps
 from numbers import Integral
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,8 +44,9 @@ class Options:
     - `cpu_budget`: how many processors operations that say AUTOTUNE may keep busy; by default those of the container.
     - `ram_budget`: how many bytes may be buffered between the stages; by default half of what the container has free.
     - `inject_prefetch`: whether a pipeline that does not end in one gets a prefetch, if that is measured to help and is
-    unobservable (it does by default). - `on_error`: "raise" (the default), or "skip" to leave out elements that fail. -
-    `on_change`: what to do if a restored state was taken with other functions or other data in memory:
+      unobservable (it does by default).
+    - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
+    - `on_change`: what to do if a restored state was taken with other functions or other data in memory:
       "warn" (the default, an `hr.ChangeWarning`), "raise" or "ignore".
     - `retries`: how often a remote store is asked again after a fault that may pass, at growing distances (5 times).
     - `timeout`: how many seconds each answer may take (60), of file systems that can be left waiting: S3, GCS, HTTP…
@@ -203,6 +205,21 @@ def _missing(path: str) -> AttributeError:
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
     return AttributeError(f"hr.Options has no {path}: {hint}")
 
+
+def _refuse_unknown(init: Callable[..., None]) -> Callable[..., None]:
+    """Make the constructor name the option that may be meant by a misspelt one."""
+
+    @wraps(init)
+    def checked(self: Options, **settings: object) -> None:
+        for name in settings:
+            if name not in self.__dataclass_fields__:
+                raise TypeError(str(_missing(name)))
+        init(self, **settings)
+
+    return checked
+
+
+Options.__init__ = _refuse_unknown(Options.__init__)  # type: ignore[method-assign]
 
 LEAST = {"cpu_budget": 1, "ram_budget": 1, "remote_cache_bytes": 1, "max_record_bytes": 64 << 20}
 """The least value of options that are whole numbers. Readers hold up to 64 MiB of any records at a time."""

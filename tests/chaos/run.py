@@ -2,6 +2,7 @@
 
 python -m tests.chaos.run --seconds 1800        a new seed for each run
 python -m tests.chaos.run --seed 4711           that run again
+python -m tests.chaos.run --kind disk=12 --kind forks=3   so many of some kinds
 
 After every fault either the exact rest comes, or an error that says what happened; never a wrong, lost or doubled row,
 a hang, a file under a temporary name after the next run, a thread or a process.
@@ -10,6 +11,7 @@ a hang, a file under a temporary name after the next run, a thread or a process.
 import argparse
 import collections
 import faulthandler
+import itertools
 import logging
 import os
 import random
@@ -46,6 +48,13 @@ PATIENCE = 300
 
 def kind_of(seed):
     return list(KINDS)[seed % len(KINDS)]
+
+
+def seeds_of(kind, first, count):
+    """The next seeds from `first` on that are of a kind, written as its name or as `name=count`."""
+    name, _, number = kind.partition("=")
+    first += (list(KINDS).index(name) - first) % len(KINDS)
+    return range(first, first + int(number or count) * len(KINDS), len(KINDS))
 
 
 def within(seed, folder):
@@ -132,7 +141,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=None, help="of the first run; the following have the next ones")
     parser.add_argument("--count", type=int, default=None, help="how many runs")
-    parser.add_argument("--kind", choices=KINDS, default=None)
+    parser.add_argument("--kind", action="append", help=f"one of: {', '.join(KINDS)}; with =COUNT, so many runs")
     parser.add_argument("--within", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.within:
@@ -144,11 +153,10 @@ def main():
     count = options.count or (1 if options.seed is not None and options.seconds == float("inf") else 10**9)
     seeds = range(first, first + count)
     if options.kind is not None:
-        first += (list(KINDS).index(options.kind) - first) % len(KINDS)
-        seeds = range(first, first + count * len(KINDS), len(KINDS))
+        seeds = itertools.chain.from_iterable(seeds_of(kind, first, count) for kind in options.kind)
     done, wrong = several(seeds, options.seconds, Path(tempfile.mkdtemp()))
     counts = ", ".join(f"{number} {kind}" for kind, number in done.items())
-    print(f"chaos from seed {seeds[0]}: {sum(done.values())} runs, {len(wrong)} of them wrong ({counts})", flush=True)
+    print(f"chaos from seed {first}: {sum(done.values())} runs, {len(wrong)} of them wrong ({counts})", flush=True)
     sys.exit(bool(wrong))
 
 

@@ -17,7 +17,7 @@ def table(*arguments, **environment):
     done = subprocess.run(
         [sys.executable, "-m", "tests.chaos.trainers", "--kills", "2", "--table", *arguments],
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", **environment},  # which take longer than the steps
         capture_output=True,
         text=True,
         check=False,

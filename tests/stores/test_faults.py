@@ -163,9 +163,9 @@ PIPELINES = {
     "mapped eagerly": lambda urls: hr.TextLineDataset(urls).map(lambda x: x, mode="eager"),
     "filtered": lambda urls: hr.TextLineDataset(urls).filter(lambda x: len(x) > 0),
     "repeated": lambda urls: hr.TextLineDataset(urls[:2]).repeat(2),
-    "zipped": lambda urls: D.zip(hr.TextLineDataset(urls), hr.TextLineDataset(urls)).map(lambda a, b: a),
+    "zipped": lambda urls: D.zip(*[hr.TextLineDataset(urls[:2])] * 2).map(lambda a, b: a),
     "cached": lambda urls: hr.TextLineDataset(urls).cache(),
-    "in another process": lambda urls: hr.TextLineDataset(urls).prefetch(4, mode="process"),
+    "in another process": lambda urls: hr.TextLineDataset(urls[:1]).prefetch(4, mode="process"),
 }
 
 
@@ -336,7 +336,7 @@ class TestWhatDoesNotPass:
             next(iter(hr.TextLineDataset("abfs://container/file")))
 
     def test_one_that_is_unknown(self):
-        with pytest.raises(ValueError, match="Protocol not known"):
+        with pytest.raises(ValueError, match="no file system for nonsense://; there are 'abfs'"):
             next(iter(hr.TextLineDataset("nonsense://file")))
 
 

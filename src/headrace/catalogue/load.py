@@ -114,6 +114,8 @@ def find_builder(
             in place.
         options: Further mirrors of prepared datasets, and their credentials.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a dataset is a string, such as 'mnist', not {name!r}")
     if is_of_a_hub(name):
         find = openml.openml_builder if name.startswith(openml.PREFIX) else huggingface.hub_builder
         return find(name, local_folder(data_directory(data_dir).path), download=download)

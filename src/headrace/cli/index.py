@@ -47,6 +47,6 @@ def index(
 
 def _form(path: str, kind: FileKind) -> Format:
     if kind.about.records is None:
-        able = " and ".join(form.name for form in known_formats().values() if form.records is not None)
-        raise ValueError(f"{path}: files of {kind.format} have no index, only {able}")
+        able = ", ".join(form.name for form in known_formats().values() if form.records is not None)
+        raise ValueError(f"{path}: files of {kind.format} have no index; those of {able} have one")
     return kind.about.records(kind.compression)

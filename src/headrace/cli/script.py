@@ -88,7 +88,12 @@ def load_dataset(target: str, *, seeded: bool = True) -> Dataset:
 
 def _values(where: str) -> JsonObject:
     if not where.endswith(".py"):
-        return vars(importlib.import_module(where))
+        try:
+            return vars(importlib.import_module(where))
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{where}.".startswith(f"{error.name}."):
+                raise  # of a module that this one imports
+            raise HeadraceError(f"there is no module {where!r}; write SCRIPT.py:NAME or MODULE:NAME") from None
     path = Path(where)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {where}")

@@ -22,6 +22,11 @@ def local_path(path: str) -> str | None:
     return None
 
 
+def completed_url(path: str) -> str | None:
+    """Return the URL that a path may stand for if one of its slashes was forgotten, as in `s3:/bucket/x`."""
+    return path.replace(":/", "://", 1) if _SHORTENED.match(path) else None
+
+
 def refuse_shortened_url(path: object, argument: str) -> None:
     """Raise ValueError if `path` is `Path("s3://bucket/x")`, which pathlib makes the relative path `s3:/bucket/x`."""
     if isinstance(path, os.PathLike) and _SHORTENED.match(os.fsdecode(path)):

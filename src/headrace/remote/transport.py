@@ -10,11 +10,12 @@ import random
 import threading
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.core.limits import MAX_RECORD_BYTES
 from headrace.core.types import JsonObject, LibraryObject, Reduced
-from headrace.errors import TransportError
+from headrace.errors import TransportError, what_there_is
 from headrace.execute.stages.channel import Cancelled
 from headrace.options import Options
 from headrace.remote.coming import Coming
@@ -156,6 +157,14 @@ class Transport:
             extra = next((name for link, name in EXTRAS.items() if f"{link}://" in path), None)
             remedy = f"; pip install 'headrace[{extra}]'" if extra else ""
             raise ImportError(f"{show_path(path)}: {error}{remedy}") from None
+        except ValueError as error:
+            unknown = str(error).removeprefix("Protocol not known: ")
+            if unknown == str(error):
+                raise
+            protocols = fsspec.available_protocols()
+            near = get_close_matches(unknown, protocols, 1)
+            hint = f"did you mean {near[0]}://?" if near else what_there_is(unknown, protocols)
+            raise ValueError(f"{show_path(path)}: there is no file system for {unknown}://; {hint}") from None
 
     def _options_of(self, path: str) -> JsonObject:
         """Return the options for fsspec: for each link of a chained URL, under the name of its protocol."""

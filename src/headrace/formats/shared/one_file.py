@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headrace.columns.block import Item
+from headrace.core.paths import completed_url
 from headrace.core.types import JsonObject
 from headrace.errors import ElementError, FileError, StateError, is_unopenable
 from headrace.execute.context import Context
@@ -104,6 +105,10 @@ class OneFile(Node):
         """Return what to do about a file that cannot be opened."""
         if isinstance(cause, FileNotFoundError) and looks_like_pattern(self.path):
             return by_pattern(show_path(self.path))
+        if isinstance(cause, FileNotFoundError) and (url := completed_url(self.path)):
+            return f"a URL has two slashes: {show_path(url)}"
+        if isinstance(cause, IsADirectoryError) and not self.in_store:
+            return f"hr.Dataset.list_files({show_path(self.path.rstrip('/') + '/*')!r}) finds the files in it"
         return None if self.on_error is None else 'on_error is for bad records; missing="skip" leaves out such files'
 
     def leaves_out(self, error: BaseException | None) -> bool:

@@ -17,6 +17,7 @@ from headrace.formats.tables.groups import ArrowGroups, Groups, ParquetGroups
 from headrace.formats.tables.ipc import MAGIC, SCHEMA, FlatTable
 from headrace.formats.tables.rows import TableRows, Tables, rows_in_files
 from headrace.formats.tables.tables import table_spec
+from headrace.ops.shared.keywords import explain_keywords
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, StorageOptions, Transport
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from headrace.formats.shared.quarantine import Quarantine
 
 
+@explain_keywords
 def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     file_pattern: FilePatterns,
     columns: Sequence[str] | None = None,
@@ -97,6 +99,7 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
+@explain_keywords
 def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     file_pattern: FilePatterns,
     columns: Sequence[str] | None = None,
@@ -154,8 +157,8 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
 
 
 def _open_first(groups: type[Groups], path: str, choice: Choice, kept: object, via: Transport) -> Groups:
-    """Open a file whose columns must be known before anything is read, and name it in errors, because Arrow
-    does not.
+    """Open a file whose columns must be known before anything is read. Name it in an OSError, because Arrow does not;
+    `_naming` does so in other errors.
     """
     import pyarrow as pa
 
@@ -164,8 +167,9 @@ def _open_first(groups: type[Groups], path: str, choice: Choice, kept: object, v
     except (pa.ArrowException, OSError) as error:
         if show_path(path) in str(error):
             raise
-        kind = OSError if isinstance(error, OSError) else ValueError
-        raise kind(f"{show_path(path)} cannot be read: {error}") from error
+        if isinstance(error, OSError):
+            raise OSError(f"{show_path(path)} cannot be read: {error}") from error
+        raise ValueError(f"cannot be read: {error}") from error
 
 
 @contextmanager
