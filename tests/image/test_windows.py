@@ -138,6 +138,16 @@ def test_a_chain_is_one_call(name, monkeypatch):
     assert sum(rows) == 80
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_decode_and_resize_has_the_bits_of_its_two_functions(channels, decoder, monkeypatch):
+    calls, fused = [], _native.decode_and_resize_jpegs
+    monkeypatch.setattr(_native, "decode_and_resize_jpegs", lambda *args: calls.append(len(args[3])) or fused(*args))
+    ds = hr.Dataset.from_tensor_slices(JPEGS)
+    for made, data in zip(ds.map(lambda b: I.decode_and_resize(b, (20, 21), channels)), JPEGS, strict=True):
+        np.testing.assert_array_equal(made, I.resize(I.decode_image(data, channels), (20, 21)))
+    assert (decoder == "windows") == (sum(calls) >= len(JPEGS))
+
+
 ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
 
 

@@ -9,12 +9,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.columns import Column, Varied
+from headrace.columns.arrow_text import parts
 from headrace.columns.dense import pooled
 from headrace.core.types import Array, DType, Tensor, TensorLike
-from headrace.image.codecs import MAX_PIXELS
+from headrace.image.codecs import JPEG, MAX_PIXELS, read_headers
 from headrace.image.decode_rows import decode_for_size
 from headrace.image.encoded import EncodedJpegs, ResizedJpegs
 from headrace.image.images import Images, column_of_images, new_images
+from headrace.image.jpeg import JpegDecoder
 from headrace.image.operation import Shape, image_operation
 from headrace.image.resample import KERNELS, area_scale, taps
 from headrace.image.resizing import FLOATS, NEAREST, Resizing
@@ -337,6 +339,14 @@ def decode_and_resize_column(
     height, width = two_sizes(size)
     if channels not in (1, 3, 4):
         raise ValueError(f"channels is 1, 3 or 4, not {channels}")
+    if not fast and channels != 4:
+        values, offsets = parts(rows)
+        headers = read_headers(values, offsets, max_pixels)
+        if len(headers) and (headers[:, 0] == JPEG).all():
+            images = EncodedJpegs(JpegDecoder(), values, offsets, headers, channels)
+            made = images.resize(Resizing((height, width), FLOATS, np.zeros(len(headers), np.int64)))
+            assert made is not None, "all have the same channels"
+            return made
     out = pooled((len(rows), height, width, channels), np.float32)
     for i, pixels in enumerate(decode_for_size(rows, (height, width) if fast else None, channels, max_pixels)):
         shape = np.array([pixels.shape], np.int64)
