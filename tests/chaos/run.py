@@ -2,7 +2,7 @@
 
 python -m tests.chaos.run --seconds 1800        a new seed for each run
 python -m tests.chaos.run --seed 4711           that run again
-python -m tests.chaos.run --kind disk=12 --kind forks=3   so many of some kinds
+python -m tests.chaos.run --kind disk=12 --kind forks=3   a number of runs of some kinds
 
 After every fault either the exact rest comes, or an error that says what happened; never a wrong, lost or doubled row,
 a hang, a file under a temporary name after the next run, a thread or a process.
@@ -141,7 +141,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=None, help="of the first run; the following have the next ones")
     parser.add_argument("--count", type=int, default=None, help="how many runs")
-    parser.add_argument("--kind", action="append", help=f"one of: {', '.join(KINDS)}; with =COUNT, so many runs")
+    parser.add_argument("--kind", action="append", help=f"one of: {', '.join(KINDS)}; with =COUNT, that number of runs")
     parser.add_argument("--within", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.within:

@@ -1,4 +1,4 @@
-"""Busy workers are told from silent ones, and losses that a split may have caused from others. No test waits."""
+"""Busy workers are distinguished from silent ones, and losses that a split may have caused from others."""
 
 import contextlib
 import select
@@ -122,8 +122,8 @@ def test_any_sign_of_life_begins_the_count_anew(member, pulse, sign):
 
 
 def test_a_name_with_several_addresses_is_tried_at_each(member, monkeypatch):
-    nobody, there = ("127.0.0.1", 9), ("127.0.0.1", int(member.location.rpartition(":")[2]))
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 0, "", nobody), (2, 1, 0, "", there)])
+    unused, there = ("127.0.0.1", 9), ("127.0.0.1", int(member.location.rpartition(":")[2]))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 0, "", unused), (2, 1, 0, "", there)])
     probe = Probe(member.location)
     assert not probe.greeted() and not probe.greeted()
     member.greet()
