@@ -168,6 +168,7 @@ try:
     with hr.cluster.ray(1, patience=240) as cluster:
         it = iter(hr.Dataset.range(10**9).map(lambda x: int(x), mode="eager").distribute_over(cluster, splits=1))
         print([int(next(it)) for _ in range(3)])
+        assert cluster.head_answers.wait(120)
         (head,) = [p for p in psutil.Process().children(recursive=True) if p.name() == "gcs_server"]
         head.kill()
         try:
@@ -198,6 +199,7 @@ def test_a_head_of_ray_that_dies_is_named_before_ray_ends_the_process(tmp_path):
         check=False,
         env={**os.environ, **variables},
         cwd=tmp_path,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("[0, 1, 2]") and done.stdout.endswith("ended, with a state\n")

@@ -14,6 +14,8 @@ from headrace.core.types import LibraryObject
 from headrace.errors import WorkerError
 from headrace.ops.shared.arguments import positive
 
+FIRST_HEAD_CHECK_SECONDS = 0.01
+"""After this time, and twice as long each time, the head is checked until it answers for the first time."""
 HEAD_CHECK_SECONDS = 1.0
 MAX_MISSED_HEAD_CHECKS = 20
 """How many checks in a row the head may miss. After 60 seconds, Ray ends the trainer's process without an error."""
@@ -58,10 +60,15 @@ class RayCluster(Cluster):
         self._actors: dict[Any, ClusterWorker | None] = {}
         self._problem = ""
         self._has_head = True
+        self.head_answers: threading.Event = threading.Event()
+        """Set once Ray's head has answered: from then on its silence is an error."""
         self._ended = threading.Event()
         self._finalizer = weakref.finalize(self, _end, self._ended, self._actors)
         self._watcher = threading.Thread(
-            target=_watch_head, args=(weakref.ref(self), self._ended), name="the head of Ray", daemon=True
+            target=_watch_head,
+            args=(weakref.ref(self), self.head_answers, self._ended),
+            name="the head of Ray",
+            daemon=True,
         )
         self._watcher.start()
         self.resize(workers)
@@ -154,16 +161,19 @@ class RayCluster(Cluster):
             self._watcher.join()
 
 
-def _watch_head(known: weakref.ref[RayCluster], ended: threading.Event) -> None:
+def _watch_head(known: weakref.ref[RayCluster], answers: threading.Event, ended: threading.Event) -> None:
     """Check whether Ray's head still greets connections, if it ever did: it may be out of reach, as for Ray Client."""
     import ray
 
     address = str(getattr(ray.get_runtime_context(), "gcs_address", ""))
-    probe, met, missed = Probe(f"grpc://{address}"), False, 0
-    while address and missed < MAX_MISSED_HEAD_CHECKS and not ended.wait(HEAD_CHECK_SECONDS):
-        greeted = probe.greeted()
-        met = met or greeted
-        missed = 0 if greeted or not met else missed + 1
+    probe, missed, wait_seconds = Probe(f"grpc://{address}"), 0, FIRST_HEAD_CHECK_SECONDS
+    while address and missed < MAX_MISSED_HEAD_CHECKS and not ended.wait(wait_seconds):
+        if probe.greeted():
+            answers.set()
+            missed = 0
+        elif answers.is_set():
+            missed += 1
+        wait_seconds = HEAD_CHECK_SECONDS if answers.is_set() else min(2 * wait_seconds, HEAD_CHECK_SECONDS)
     probe.close()
     cluster = known()
     if cluster is not None and not ended.is_set() and missed:
