@@ -28,12 +28,6 @@ def test_images_of_different_sizes_name_resize():
 @pytest.mark.parametrize(
     ("use", "kind", "said"),
     [
-        (lambda _: hr.TFRecordDataset("a", compresion_type="GZIP"), TypeError, r"did you mean compression_type=\?"),
-        (
-            lambda _: D.from_csv("a.csv", heder=True),
-            TypeError,
-            r"from_csv has no keyword heder=: did you mean header=\?",
-        ),
         (lambda _: hr.Options(cpu_budgt=2), TypeError, r"hr\.Options has no cpu_budgt: did you mean cpu_budget\?"),
         (lambda _: hr.load(None), TypeError, "such as 'mnist', not None"),
         (lambda _: list(hr.TextLineDataset("s3:/bucket/x")), OSError, "a URL has two slashes: s3://bucket/x"),

@@ -93,9 +93,8 @@ def compare(saved: JsonObject, plan: Node, policy: str | None) -> None:
 def _is_own_function(fn: object) -> bool:
     """Return whether this is a function of this package that holds nothing of the user's.
 
-    Its code, and what the code refers to, differs between versions that give equal rows; so does whether it is wrapped.
+    Its code, and what the code refers to, differs between versions that give equal rows.
     """
-    fn = getattr(fn, "__wrapped__", fn)
     return isinstance(fn, FunctionType) and fn.__closure__ is None and str(fn.__module__).partition(".")[0] == PACKAGE
 
 

@@ -23,7 +23,6 @@ from headrace.formats.webdataset.npy import read_array
 from headrace.formats.webdataset.tar import BLOCK, samples
 from headrace.image.decode import decode_image
 from headrace.io.decode import decode_json
-from headrace.ops.shared.keywords import explain_keywords
 from headrace.options import AUTOTUNE
 from headrace.plan.spec import TensorSpec
 from headrace.remote.redact import show_path
@@ -71,7 +70,6 @@ DECODERS: dict[str, Callable[[Any], Any]] = {
 """By the last part of an ending; what has none stays bytes."""
 
 
-@explain_keywords
 def WebDataset(  # noqa: N802 - as others name it
     filenames: FilePatterns,
     fields: Sequence[str] | None = None,

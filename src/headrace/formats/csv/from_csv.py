@@ -11,7 +11,6 @@ from headrace.formats.shared.kinds import FileFormat, name_ending, register_form
 from headrace.formats.shared.list_files import first_readable, matching
 from headrace.formats.shared.many_files import read_files
 from headrace.formats.shared.one_file import Missing
-from headrace.ops.shared.keywords import explain_keywords
 from headrace.remote.transport import ALONE
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from headrace.formats.shared.quarantine import Quarantine
 
 
-@explain_keywords
 def from_csv(
     file_pattern: FilePatterns,
     batch_size: int | None = None,

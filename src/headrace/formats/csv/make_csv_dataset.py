@@ -13,7 +13,6 @@ from headrace.formats.csv.layout import ColumnOptions, bare_form, layout
 from headrace.formats.shared.list_files import matching
 from headrace.formats.shared.many_files import read_files
 from headrace.indexed.memory import from_tensor_slices
-from headrace.ops.shared.keywords import explain_keywords
 from headrace.options import AUTOTUNE, Options
 from headrace.remote.transport import ALONE
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-@explain_keywords
 def make_csv_dataset(
     file_pattern: FilePatterns,
     batch_size: int,

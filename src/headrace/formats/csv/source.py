@@ -13,7 +13,6 @@ from headrace.formats.shared.many_files import read_files
 from headrace.formats.shared.one_file import Missing
 from headrace.formats.shared.unpack import codec
 from headrace.ops.shared.arguments import integer
-from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.structure import LEAF, tuple_of
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from headrace.formats.shared.quarantine import Quarantine
 
 
-@explain_keywords
 def CsvDataset(  # noqa: N802 - as tf.data names it
     filenames: FilePatterns,
     record_defaults: Sequence[object],

@@ -16,7 +16,6 @@ from headrace.formats.shared.one_file import Missing
 from headrace.formats.shared.reader import first_bytes
 from headrace.formats.shared.unpack import codec
 from headrace.formats.tables.choice import Choice
-from headrace.ops.shared.keywords import explain_keywords
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, Transport
 
@@ -30,7 +29,6 @@ PROBE_BYTES = 1 << 20
 """Types are inferred from no more than these first bytes."""
 
 
-@explain_keywords
 def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     file_pattern: FilePatterns,
     schema: pa.Schema | None = None,

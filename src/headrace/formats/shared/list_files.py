@@ -17,7 +17,6 @@ from headrace.formats.shared.index_cache import SUFFIX
 from headrace.formats.shared.kinds import file_kind, known_formats
 from headrace.formats.shared.one_file import Missing
 from headrace.formats.shared.sidecar import FOLDER, is_sidecar
-from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.remote.objects import matching_names
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-@explain_keywords
 def list_files(
     file_pattern: FilePatterns,
     shuffle: bool | None = None,

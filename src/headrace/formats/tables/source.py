@@ -17,7 +17,6 @@ from headrace.formats.tables.groups import ArrowGroups, Groups, ParquetGroups
 from headrace.formats.tables.ipc import MAGIC, SCHEMA, FlatTable
 from headrace.formats.tables.rows import TableRows, Tables, rows_in_files
 from headrace.formats.tables.tables import table_spec
-from headrace.ops.shared.keywords import explain_keywords
 from headrace.remote.redact import show_path
 from headrace.remote.transport import ALONE, StorageOptions, Transport
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from headrace.formats.shared.quarantine import Quarantine
 
 
-@explain_keywords
 def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     file_pattern: FilePatterns,
     columns: Sequence[str] | None = None,
@@ -99,7 +97,6 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
-@explain_keywords
 def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     file_pattern: FilePatterns,
     columns: Sequence[str] | None = None,

@@ -11,14 +11,12 @@ from headrace.formats.shared.many_files import read_files
 from headrace.formats.shared.one_file import Missing
 from headrace.formats.shared.unpack import codec
 from headrace.formats.text.format import Lines, encoding_name
-from headrace.ops.shared.keywords import explain_keywords
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
     from headrace.formats.shared.quarantine import Quarantine
 
 
-@explain_keywords
 def TextLineDataset(  # noqa: N802 - as tf.data names it
     filenames: FilePatterns,
     compression_type: str | None = None,

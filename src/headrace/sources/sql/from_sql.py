@@ -10,7 +10,6 @@ from headrace.errors import HeadraceError, TransportError, what_there_is
 from headrace.formats.tables.choice import Choice
 from headrace.formats.tables.tables import table_spec
 from headrace.ops.shared.arguments import positive
-from headrace.ops.shared.keywords import explain_keywords
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.sources.parts import parts_dataset
@@ -42,7 +41,6 @@ DATABASES: dict[str, type[Database]] = {
 }
 
 
-@explain_keywords
 def from_sql(
     uri: LibraryObject = None,
     query: str = "",
