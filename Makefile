@@ -163,6 +163,7 @@ chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.interrupts --moments $(CHAOS_INTERRUPTS)
 	$(BIN)/python -m tests.chaos.dropped --iterators 1000
 	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on all
+	$(BIN)/python -m tests.chaos.ray_head
 	$(BIN)/python -m tests.chaos.trainers --kills 20 --table
 	for backend in torch jax tensorflow; do KERAS_BACKEND=$$backend $(BIN)/python -m tests.chaos.trainers --kills 20 --keras || exit 1; done
 	$(BIN)/python -m tests.chaos.requests --reads $(CHAOS_READS)

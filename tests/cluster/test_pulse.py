@@ -6,12 +6,14 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.cluster.test_hostile_clients import certificate
 
 import headrace as hr
+from headrace.cluster import on_ray
 from headrace.cluster.members import ClusterWorker, Gone
 from headrace.cluster.pulse import BEATS, Greeting, Probe, Pulse, WorkerPulse
 from headrace.cluster.serve import stop_server
@@ -193,3 +195,43 @@ def test_a_worker_that_is_given_up_ends_its_calls_and_is_taken_again(server, one
         member.give_up("silent")
         assert rows.result() == [0, 1, 2] and one_worker.status()["lost"] == 1
         held.set()
+
+
+class Losing:
+    """A cluster that is told of a head that is gone."""
+
+    lost = None
+
+    def lose_head(self, address):
+        self.lost = address
+
+
+def test_a_head_of_ray_that_no_longer_greets_is_lost(monkeypatch):
+    monkeypatch.setattr(on_ray, "HEAD_CHECK_SECONDS", 0.001)
+    known, answers, ended = Losing(), threading.Event(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        watcher = threading.Thread(target=on_ray._watch_head, args=(weakref.ref(known), address, answers, ended))
+        watcher.start()
+        connection, _ = head.accept()
+        assert known.lost is None
+        with connection:
+            connection.send(b"greeting")
+            answers.wait()
+    watcher.join()
+    assert known.lost == address
+
+
+def test_a_head_of_ray_that_never_greeted_is_not_missed(monkeypatch):
+    monkeypatch.setattr(on_ray, "HEAD_CHECK_SECONDS", 0.001)
+    known, ended, checks = Losing(), threading.Event(), []
+
+    def refused(_probe):
+        checks.append(False)
+        if len(checks) > 2 * on_ray.MAX_MISSED_HEAD_CHECKS:
+            ended.set()
+        return False
+
+    monkeypatch.setattr(Probe, "greeted", refused)
+    on_ray._watch_head(weakref.ref(known), "127.0.0.1:1", threading.Event(), ended)
+    assert len(checks) > 2 * on_ray.MAX_MISSED_HEAD_CHECKS and known.lost is None

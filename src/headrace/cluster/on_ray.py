@@ -66,7 +66,7 @@ class RayCluster(Cluster):
         self._finalizer = weakref.finalize(self, _end, self._ended, self._actors)
         self._watcher = threading.Thread(
             target=_watch_head,
-            args=(weakref.ref(self), self.head_answers, self._ended),
+            args=(weakref.ref(self), _head_address(), self.head_answers, self._ended),
             name="the head of Ray",
             daemon=True,
         )
@@ -161,11 +161,14 @@ class RayCluster(Cluster):
             self._watcher.join()
 
 
-def _watch_head(known: weakref.ref[RayCluster], answers: threading.Event, ended: threading.Event) -> None:
-    """Check whether Ray's head still greets connections, if it ever did: it may be out of reach, as for Ray Client."""
+def _head_address() -> str:
     import ray
 
-    address = str(getattr(ray.get_runtime_context(), "gcs_address", ""))
+    return str(getattr(ray.get_runtime_context(), "gcs_address", ""))
+
+
+def _watch_head(known: weakref.ref[RayCluster], address: str, answers: threading.Event, ended: threading.Event) -> None:
+    """Check whether Ray's head still greets connections, if it ever did: it may be out of reach, as for Ray Client."""
     probe, missed, wait_seconds = Probe(f"grpc://{address}"), 0, FIRST_HEAD_CHECK_SECONDS
     while address and missed < MAX_MISSED_HEAD_CHECKS and not ended.wait(wait_seconds):
         if probe.greeted():
