@@ -198,7 +198,7 @@ def test_a_worker_that_is_given_up_ends_its_calls_and_is_taken_again(server, one
 
 
 class Losing:
-    """A cluster that is told of a head that is gone."""
+    """A cluster that records which head it has lost."""
 
     lost = None
 

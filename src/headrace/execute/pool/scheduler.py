@@ -71,16 +71,17 @@ class Pool:
         with self.lock:
             self._windows.append(weakref.ref(window))
             self._full = False
-            self._work.notify(window.threads)
-            if self._lacks_threads():
-                self._start_thread()
+            self._bring_workers(window)
 
     def grow(self, window: Jobs) -> None:
         """Start more threads if a window may now use more."""
         with self.lock:
-            self._work.notify(window.threads)
-            if self._lacks_threads():
-                self._start_thread()
+            self._bring_workers(window)
+
+    def _bring_workers(self, window: Jobs) -> None:
+        self._work.notify(window.threads)
+        if self._lacks_threads():
+            self._start_thread()
 
     def _lacks_threads(self) -> bool:
         return len(self._threads) < max((each.threads for each in self._live_windows()), default=0)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeVar
 
 from headrace.execute.pool.bell import Bell, start_thread
@@ -211,20 +212,16 @@ class Window(Generic[T]):
         """
         if self._closed:
             return None
+        room = self._has_room()
+        startable = (morsel for place, morsel in enumerate(self._morsels) if self._startable(place, morsel, room))
         cuts = self._fetch is None and self._wants_cut()
-        others = min(self._pool.idle, self.threads - self.busy - 1) if cuts else 0
-        room, first = self._has_room(), None
-        for place, morsel in enumerate(self._morsels):
-            if self._startable(place, morsel, room):
-                first = first or morsel
-                if not cuts or others <= 0:
-                    break
-                others -= 1
-        else:
-            if cuts:
-                return self._claim_cut()
-        if first is None:
+        others = max(0, min(self._pool.idle, self.threads - self.busy - 1)) if cuts else 0
+        waiting = list(islice(startable, others + 1))
+        if cuts and len(waiting) <= others:
+            return self._claim_cut()
+        if not waiting:
             return None
+        first = waiting[0]
         first.running = True
         return _Step(self, first)
 
